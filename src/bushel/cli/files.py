@@ -184,13 +184,15 @@ if TYPE_CHECKING:
 @click.command(cls=Grouped)
 @paths_argument
 @flag("--read-at", metavar="HEIGHTxWIDTH", help="Size at which a model reads images, to find those that are too large")
+@flag("--pbtxt", "as_pbtxt", is_flag=True, help="Print statistics of each split for TensorFlow Data Validation")
 @json_flag
-def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
+def info(paths: tuple[str, ...], read_at: str | None, as_pbtxt: bool, as_json: bool) -> None:
     """Show what files hold: records, types, shapes, sizes, damage, and what could be stored in less.
 
     \b
       bushel info data/
       bushel info 'train-*.tfrecord.gz' --json
+      bushel info data/ --pbtxt > stats.pbtxt
 
     PATH is a TFRecord file, a folder of them, or a pattern; plain, gzip or zlib, whatever its suffix.
     Every record is read, and its checksums are verified.
@@ -201,6 +203,12 @@ def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
     from bushel.storage import as_path
 
     found = bushel.info(paths)
+    if as_pbtxt:
+        from bushel.viewing.tfdv import statistics_pbtxt
+
+        _say_damage(found)
+        click.echo(statistics_pbtxt(paths), nl=False)
+        sys.exit(1 if found.faults else 0)
     size = parse_size(read_at, "read-at") if read_at else None
     spent = bushel.costs(paths, schema=found.schema, read_at=size) if found.schema.features else None
     if as_json:

@@ -215,15 +215,17 @@ def to_pbtxt(schema: Schema, classes: Mapping[str, int] = {}) -> str:
             lines += _feature_lines(name, feature, schema, classes)
     if steps:
         inner = [line for name, feature in steps.items() for line in _feature_lines(name, feature, schema, classes)]
-        lines += _block("feature", [f'name: "{_SEQUENCE}"', "type: STRUCT", *_block("struct_domain", inner)])
+        lines += block("feature", [f'name: "{_SEQUENCE}"', "type: STRUCT", *block("struct_domain", inner)])
     return "\n".join(lines) + "\n"
 
 
-def _block(name: str, lines: Iterable[str]) -> list[str]:
+def block(name: str, lines: Iterable[str]) -> list[str]:
+    """A message inside another one, as text."""
     return [f"{name} {{", *(f"  {line}" for line in lines), "}"]
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A string as the text form of protocol buffers has it."""
     plain = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\{ord(found[0]):03o}", plain) + '"'
 
@@ -231,34 +233,34 @@ def _quoted(text: str) -> str:
 def _feature_lines(name: str, feature: Feature, schema: Schema, classes: Mapping[str, int]) -> list[str]:
     if feature.encoding == "sparse":
         return _sparse_lines(name, feature)
-    lines = [f"name: {_quoted(name)}", f"type: {_NAMES[feature.kind]}"]
+    lines = [f"name: {quoted(name)}", f"type: {_NAMES[feature.kind]}"]
     if feature.required:
-        lines += _block("presence", ["min_fraction: 1.0", "min_count: 1"])
+        lines += block("presence", ["min_fraction: 1.0", "min_count: 1"])
     sizes = (1,) if feature.is_one_value else feature.shape
     if None in sizes:
         seen = schema.statistics.get(name)
-        lines += _block("value_count", [f"min: {seen.min_length if seen else 0}"])
+        lines += block("value_count", [f"min: {seen.min_length if seen else 0}"])
     else:
-        lines += _block("shape", [f"dim {{ size: {size} }}" for size in sizes])
+        lines += block("shape", [f"dim {{ size: {size} }}" for size in sizes])
     if name in classes:
-        lines += _block("int_domain", ["min: 0", f"max: {classes[name] - 1}", "is_categorical: true"])
+        lines += block("int_domain", ["min: 0", f"max: {classes[name] - 1}", "is_categorical: true"])
     elif feature.encoding in IMAGE_ENCODINGS:
         lines.append("image_domain { }")
-    return _block("feature", lines)
+    return block("feature", lines)
 
 
 def _sparse_lines(name: str, feature: Feature) -> list[str]:
     kind = {"float32": "FLOAT", "int64": "INT"}[feature.dtype]
     indices, values = f"{name}/indices", f"{name}/values"
     return [
-        *_block("feature", [f"name: {_quoted(indices)}", "type: INT", *_block("value_count", ["min: 0"])]),
-        *_block("feature", [f"name: {_quoted(values)}", f"type: {kind}", *_block("value_count", ["min: 0"])]),
-        *_block(
+        *block("feature", [f"name: {quoted(indices)}", "type: INT", *block("value_count", ["min: 0"])]),
+        *block("feature", [f"name: {quoted(values)}", f"type: {kind}", *block("value_count", ["min: 0"])]),
+        *block(
             "sparse_feature",
             [
-                f"name: {_quoted(name)}",
-                f"index_feature {{ name: {_quoted(indices)} }}",
-                f"value_feature {{ name: {_quoted(values)} }}",
+                f"name: {quoted(name)}",
+                f"index_feature {{ name: {quoted(indices)} }}",
+                f"value_feature {{ name: {quoted(values)} }}",
                 f"dense_shape {{ dim {{ size: {feature.shape[0]} }} }}",
             ],
         ),

@@ -19,13 +19,13 @@ from bushel.reading.dataset import Split
 from bushel.records.scan import to_column
 from bushel.viewing.opened import Opened, Part
 
-__all__ = ["FeatureSummary", "Numbers", "Summary", "class_counts", "compared", "drift", "summarise"]
+__all__ = ["COUNTED_TEXT", "FeatureSummary", "Numbers", "Summary", "class_counts", "compared", "drift", "summarise"]
 
 Ints: TypeAlias = NDArray[np.int64]
 
 _SAMPLE = 4096  # values kept of each feature, for histograms and quantiles
 _DISTINCT = 1000  # values counted one by one
-_TEXT = 64  # characters of a value that is counted
+COUNTED_TEXT = 64  # bytes of a value that is counted
 _CHUNK_BYTES = 8 << 20
 _RUN = 16  # records next to each other, where only some are looked at
 _BINS = 24
@@ -41,6 +41,7 @@ class Numbers:
     mean: float = 0.0
     squares: float = 0.0  # of the differences from the mean
     odd: int = 0  # that are not finite
+    zeros: int = 0
     kept: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     ranks: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
@@ -61,6 +62,7 @@ class Numbers:
             mean=mean,
             squares=float(((finite - mean) ** 2).sum()),
             odd=len(flat) - len(finite),
+            zeros=len(finite) - int(np.count_nonzero(finite)),
             kept=finite[first],
             ranks=ranks[first],
         )
@@ -79,6 +81,7 @@ class Numbers:
             mean=self.mean + apart * other.count / count,
             squares=self.squares + other.squares + apart**2 * self.count * other.count / count,
             odd=self.odd + other.odd,
+            zeros=self.zeros + other.zeros,
             kept=kept[first],
             ranks=ranks[first],
         )
@@ -291,7 +294,7 @@ def _bytes_feature(
         data = np.concatenate([np.frombuffer(value, dtype) for value in column])
         found.values, found.is_open = Numbers.of(data, draw), False
     elif is_text:
-        texts = Counter(value[:_TEXT].decode("utf-8", "backslashreplace") for value in column)
+        texts = Counter(value[:COUNTED_TEXT].decode("utf-8", "backslashreplace") for value in column)
         _count(found, list(texts), np.array(list(texts.values())))
     else:
         found.is_open = False
