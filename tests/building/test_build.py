@@ -400,6 +400,25 @@ def test_the_last_progress_has_every_refusal_also_where_shards_are_merged_from_p
     assert (seen[-1].samples, seen[-1].refused) == (1000, 3)
 
 
+@pytest.mark.parametrize("reads", ["sequence", "random"])
+def test_a_source_of_users_is_read_in_one_thread(tmp_path, reads):
+    import threading
+
+    threads = set()
+
+    class OfOneThread(Numbers):  # as a connection to SQLite is
+        def read(self, partition, rows):
+            for block in super().read(partition, rows):
+                threads.add(threading.get_ident())
+                yield block
+
+        def __reduce__(self):
+            raise TypeError("cannot pickle")
+
+    build(OfOneThread(500, reads), tmp_path / "out")
+    assert threads == {threading.get_ident()}
+
+
 def test_a_source_that_does_not_pickle_is_read_in_this_process(tmp_path):
     class Generated(Numbers):
         def __reduce__(self):

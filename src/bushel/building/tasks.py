@@ -298,9 +298,10 @@ class _Work:
             yield one, None
 
     def _blocks_ahead(self, asked: Iterator[_Asked]) -> Any:
-        """The same; the next is read in a thread, if this process has more than one core."""
+        """The same; the next is read in a thread, if the source may be and this process has more than one core."""
         blocks = self._blocks(asked)
-        return blocks if available_cores() == 1 else iterate_ahead(blocks, _BLOCKS_AHEAD)
+        is_ahead = getattr(self._source, "any_thread", False) and available_cores() > 1
+        return iterate_ahead(blocks, _BLOCKS_AHEAD) if is_ahead else blocks
 
     def _from_runs(self) -> Iterator[list[PlacedRecords]]:
         shard = self.plan.facts.shards[self.task.number]

@@ -328,6 +328,7 @@ class FolderSource:
     """What sources of files in folders share: the files, and labels and splits from folder names."""
 
     takes: ClassVar[str]  # images, text, video or audio
+    any_thread: ClassVar[bool] = True
     path: str
     class_folder: ClassFolder
     recipe: dict[str, Any]

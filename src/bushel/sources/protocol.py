@@ -57,8 +57,9 @@ class Source(Protocol):
     If samples already have a split, the attribute `split` names the column that holds it; it can be listed, but need
     not be a feature. If samples belong together (windows of a series, tiles of an image), the attribute `group` names
     the column of their groups, by which shares are drawn. The attribute `label` is the name of the label if that is
-    not `label`. If it decodes in threads, `decodes_in_threads` is true: a short build then starts no processes. Missing
-    values are rows of a `Ragged` that are not present.
+    not `label`. `any_thread` is true if it need not be read in the thread that made it, and `decodes_in_threads` if it
+    decodes in threads, so that a short build starts no processes. Missing values are rows of a `Ragged` that are not
+    present.
     """
 
     reads: Reads
