@@ -10,7 +10,7 @@ import numpy as np
 
 import bushel
 from bushel import Feature, Schema
-from bushel.checking import Plan
+from bushel.checking import ReadingPlan
 
 Case = Callable[[Path], dict[str, Any]]
 CASES: list[tuple[str, str, Case]] = []
@@ -120,12 +120,12 @@ def a_file_written_again_behind_its_index(tmp: Path) -> dict[str, Any]:
 
 @shows("manifest", "FIL009")
 def a_shard_of_another_version(tmp: Path) -> dict[str, Any]:
-    from bushel.records.manifest import Manifest, Shard, Split, write_manifest
+    from bushel.records.manifest import Manifest, ShardEntry, SplitEntry, write_manifest
 
     path = write(tmp / "train-00000-of-00001.tfrecord", rows())
-    shard = Shard(path=path.name, records=199, bytes=path.stat().st_size, sha256="", digest="")
+    shard = ShardEntry(path=path.name, records=199, bytes=path.stat().st_size, sha256="", digest="")
     schema = bushel.infer_schema(path)
-    write_manifest(tmp, Manifest(splits={"train": Split(shards=[shard])}, schema=schema))
+    write_manifest(tmp, Manifest(splits={"train": SplitEntry(shards=[shard])}, schema=schema))
     return {"data": tmp}
 
 
@@ -247,7 +247,7 @@ def red_and_blue_swapped_in_validation(tmp: Path) -> dict[str, Any]:
 @shows("L24", "LBL001")
 def labels_from_1_for_a_head_of_4(tmp: Path) -> dict[str, Any]:
     samples = [{"x": row["x"], "label": row["label"] + 1} for row in rows()]
-    return {"data": write(tmp / "train.tfrecord", samples), "plan": Plan(classes=4)}
+    return {"data": write(tmp / "train.tfrecord", samples), "plan": ReadingPlan(classes=4)}
 
 
 @shows("L25", "LBL001")
@@ -300,7 +300,7 @@ def records_without_a_label(tmp: Path) -> dict[str, Any]:
 @shows("S01, S02, S36", "ORD001")
 def classes_one_behind_the_other(tmp: Path) -> dict[str, Any]:
     samples = sorted(rows(1000), key=lambda row: row["label"])
-    return {"data": write(tmp / "train.tfrecord", samples), "plan": Plan(batch_size=32, shuffle_buffer=50)}
+    return {"data": write(tmp / "train.tfrecord", samples), "plan": ReadingPlan(batch_size=32, shuffle_buffer=50)}
 
 
 @shows("one shard a class", "ORD002")

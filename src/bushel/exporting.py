@@ -37,8 +37,8 @@ __all__ = [
     "FORMATS",
     "Content",
     "Exported",
+    "ExportedPart",
     "Format",
-    "Part",
     "export_dataset",
     "write_folder",
     "write_parquet",
@@ -48,7 +48,7 @@ __all__ = [
 Format: TypeAlias = Literal["parquet", "webdataset", "jsonl", "folder", "tfds"]
 
 
-class Part(NamedTuple):
+class ExportedPart(NamedTuple):
     """Some records of a split, which become one file, or files of one folder."""
 
     split: str
@@ -103,7 +103,9 @@ class Content:
             yield from (sample_at(named, features, row) for row in range(count))
 
 
-def write_parquet(folder: Path, part: Part, content: Content, blocks: Iterator[dict[str, Column]]) -> Counter[str]:
+def write_parquet(
+    folder: Path, part: ExportedPart, content: Content, blocks: Iterator[dict[str, Column]]
+) -> Counter[str]:
     """A Parquet file with a row group per block; the schema of bushel is in its metadata."""
     import pyarrow.parquet as pq
 
@@ -124,7 +126,9 @@ def write_parquet(folder: Path, part: Part, content: Content, blocks: Iterator[d
     return Counter()
 
 
-def write_webdataset(folder: Path, part: Part, content: Content, blocks: Iterator[dict[str, Column]]) -> Counter[str]:
+def write_webdataset(
+    folder: Path, part: ExportedPart, content: Content, blocks: Iterator[dict[str, Column]]
+) -> Counter[str]:
     """A tar with the files of each sample side by side: images, .cls, .txt, .npy, and .json for the rest."""
     used: set[str] = set()
     with write_whole(folder / f"{part.name}.tar") as file, tarfile.open(fileobj=file, mode="w") as archive:
@@ -140,7 +144,9 @@ def write_webdataset(folder: Path, part: Part, content: Content, blocks: Iterato
     return Counter()
 
 
-def _write_tfds(folder: Path, part: Part, content: Content, blocks: Iterator[dict[str, Column]]) -> Counter[str]:
+def _write_tfds(
+    folder: Path, part: ExportedPart, content: Content, blocks: Iterator[dict[str, Column]]
+) -> Counter[str]:
     """A TFRecord file that is not compressed; `_write_description` tells TensorFlow Datasets about all of them."""
     encoder = RecordEncoder(content.schema, constraints=dict.fromkeys(content.schema, Constraint(finite=False)))
     with write_whole(folder / f"{part.name}.tfrecord") as file:
@@ -154,7 +160,7 @@ def _write_tfds(folder: Path, part: Part, content: Content, blocks: Iterator[dic
     return Counter()
 
 
-def _write_description(folder: Path, content: Content, records: Mapping[Part, int]) -> None:
+def _write_description(folder: Path, content: Content, records: Mapping[ExportedPart, int]) -> None:
     """The files that let TensorFlow Datasets read what `_write_tfds` wrote; `records` are those of each part."""
     shards: dict[str, list[tuple[int, int]]] = {}
     for part, count in records.items():
@@ -202,7 +208,9 @@ def _members(sample: Sample, content: Content, codes: Mapping[str, int]) -> Iter
         yield "json", msgspec.json.encode(rest)
 
 
-def _write_jsonl(folder: Path, part: Part, content: Content, blocks: Iterator[dict[str, Column]]) -> Counter[str]:
+def _write_jsonl(
+    folder: Path, part: ExportedPart, content: Content, blocks: Iterator[dict[str, Column]]
+) -> Counter[str]:
     """A file of JSON lines; images are files next to it, and other bytes base64."""
     notes = Counter[str]()
     with write_whole(folder / f"{part.name}.jsonl") as file:
@@ -217,7 +225,7 @@ def _write_jsonl(folder: Path, part: Part, content: Content, blocks: Iterator[di
     return notes
 
 
-def _image_file(folder: Path, part: Part, number: int, name: str, data: bytes) -> str:
+def _image_file(folder: Path, part: ExportedPart, number: int, name: str, data: bytes) -> str:
     plain = re.sub(r"[^\w-]", "_", name)
     path = f"{plain}/{part.name}/{number:06d}.{_suffix_of(data)}"
     _write_once(folder / path, data)
@@ -245,7 +253,9 @@ def _jsonable(value: Any, notes: Counter[str]) -> Any:
 _OF_IMAGES = ("height", "width", "channels", "format", "filename", "source_id")
 
 
-def write_folder(folder: Path, part: Part, content: Content, blocks: Iterator[dict[str, Column]]) -> Counter[str]:
+def write_folder(
+    folder: Path, part: ExportedPart, content: Content, blocks: Iterator[dict[str, Column]]
+) -> Counter[str]:
     """A file per sample, SPLIT/CLASS/NAME, as `build` and many others read it: images, or texts."""
     main = _main_feature(content)
     described = {main, "key", *(f"image/{name}" for name in _OF_IMAGES)}
@@ -332,7 +342,7 @@ def _write_once(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
-FORMATS: dict[str, Callable[[Path, Part, Content, Iterator[dict[str, Column]]], Counter[str]]] = {
+FORMATS: dict[str, Callable[[Path, ExportedPart, Content, Iterator[dict[str, Column]]], Counter[str]]] = {
     "parquet": write_parquet,
     "webdataset": write_webdataset,
     "jsonl": _write_jsonl,
@@ -400,12 +410,12 @@ def _splits(data: Any) -> list[Split]:
     return found
 
 
-def _parts(split: Split) -> list[Part]:
+def _parts(split: Split) -> list[ExportedPart]:
     """The shards of a split, or pieces of a selection."""
     whole = split.rows is None and len(split.shards.shards) > 0
     edges = split.shards.first.tolist() if whole else [*range(0, len(split), _PART_RECORDS), len(split)]
     pairs = [(begin, end) for begin, end in pairwise(edges) if end > begin]
-    return [Part(split.name, number, len(pairs), *pair) for number, pair in enumerate(pairs)]
+    return [ExportedPart(split.name, number, len(pairs), *pair) for number, pair in enumerate(pairs)]
 
 
 def _identity(splits: Sequence[Split], format: str) -> str:
@@ -445,7 +455,7 @@ class _Export:
     content: Content
     on_fault: str
 
-    def run(self, parts: Sequence[Part], progress: Callable[[int, int], None] | None) -> Exported:
+    def run(self, parts: Sequence[ExportedPart], progress: Callable[[int, int], None] | None) -> Exported:
         done = {part for part in parts if self._mark(part).is_file()}
         left = [part for part in parts if part not in done]
         total, written = sum(part.records for part in parts), sum(part.records for part in done)
@@ -457,10 +467,10 @@ class _Export:
                     progress(written, total)
         return self._finish(parts, len(done))
 
-    def _mark(self, part: Part) -> Path:
+    def _mark(self, part: ExportedPart) -> Path:
         return self.journal / f"{part.name}.json"
 
-    def _write(self, part: Part) -> Part:
+    def _write(self, part: ExportedPart) -> ExportedPart:
         skipped: list[int] = []
         notes = FORMATS[self.format](self.folder, part, self.content, self._blocks(part, skipped))
         mark = {"notes": dict(notes), "skipped": len(skipped)}
@@ -468,7 +478,7 @@ class _Export:
             file.write(msgspec.json.encode(mark))
         return part
 
-    def _blocks(self, part: Part, skipped: list[int]) -> Iterator[dict[str, Column]]:
+    def _blocks(self, part: ExportedPart, skipped: list[int]) -> Iterator[dict[str, Column]]:
         split = self.splits[part.split]
         size = split.shards.record_bytes()
         step = max(1, min(_BLOCK_RECORDS, int(_BLOCK_BYTES / size))) if size and size != float("inf") else 256
@@ -484,9 +494,9 @@ class _Export:
             if len(some):
                 yield split.read(some)
 
-    def _finish(self, parts: Sequence[Part], resumed: int) -> Exported:
+    def _finish(self, parts: Sequence[ExportedPart], resumed: int) -> Exported:
         notes, skipped, records = Counter[str](), 0, Counter[str]()
-        written: dict[Part, int] = {}
+        written: dict[ExportedPart, int] = {}
         for part in parts:
             mark = msgspec.json.decode(self._mark(part).read_bytes())
             notes.update(mark["notes"])

@@ -26,7 +26,7 @@ from bushel.parallel import iterate_ahead
 from bushel.reading import Batch, Feed, Order, Report, Workers
 from bushel.reading.batch import OnFault
 from bushel.reading.layout import Layout
-from bushel.reading.pipeline import Settings
+from bushel.reading.pipeline import FeedSettings
 from bushel.transforms import BatchTransform, Transform
 
 try:
@@ -74,7 +74,7 @@ def loader(
         raise ValueError("on_fault must be one of raise, replace where every batch has one shape; got 'skip'")
     if ahead < 1:
         raise ValueError(f"ahead must be at least 1, got {ahead}")
-    settings = Settings(
+    settings = FeedSettings(
         batch_size=batch_size // processes,
         columns=columns,
         order=order or Order(),

@@ -21,7 +21,7 @@ from bushel.parallel import available_cores
 from bushel.reading import Order, Workers
 from bushel.reading.batch import Group, OnFault, Place, PlannedBatch
 from bushel.reading.layout import Layout
-from bushel.reading.pipeline import Settings, prepare
+from bushel.reading.pipeline import FeedSettings, prepare
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import BatchTransform, Transform
 
@@ -52,7 +52,7 @@ def py_dataset(
     """
     if on_fault == "skip":
         raise ValueError("on_fault must be one of raise, replace where Keras counts the batches; got 'skip'")
-    settings = Settings(
+    settings = FeedSettings(
         batch_size=batch_size,
         columns=columns,
         order=order or Order(),

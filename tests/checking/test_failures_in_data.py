@@ -8,7 +8,7 @@ import pytest
 from data_faults import CASES, Case, rows, write
 
 import bushel
-from bushel.checking import Plan, all_rules
+from bushel.checking import ReadingPlan, all_rules
 
 
 @pytest.mark.parametrize(("row", "rule", "case"), CASES, ids=[f"{rule}-{case.__name__}" for _, rule, case in CASES])
@@ -73,7 +73,7 @@ def test_what_is_told_of_boxes_may_be_the_same_in_every_record(tmp_path: Path) -
 
 
 def test_a_full_shuffle_over_sorted_data_is_clean(corpus: Path) -> None:
-    report = bushel.check(corpus / "sensors", plan=Plan(batch_size=32, shuffle_buffer=2000))
+    report = bushel.check(corpus / "sensors", plan=ReadingPlan(batch_size=32, shuffle_buffer=2000))
     assert [f.rule for f in report if f.severity != "info"] == []
 
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import bushel
-from bushel.checking import Finding, Location, Plan, all_rules, rule
+from bushel.checking import Finding, Location, ReadingPlan, all_rules, rule
 from bushel.checking import finding_formats as formats
 from bushel.cli import cli
 
@@ -174,7 +174,7 @@ def test_an_id_that_is_taken_is_refused() -> None:
 
 
 def test_sarif_junit_and_github_carry_every_finding(sorted_data: Path) -> None:
-    report = bushel.check(sorted_data, plan=Plan(64, 10))
+    report = bushel.check(sorted_data, plan=ReadingPlan(64, 10))
     sarif = formats.to_sarif(report.findings)
     assert [r["ruleId"] for r in sarif["runs"][0]["results"]] == ["ORD001"]
     assert sarif["runs"][0]["tool"]["driver"]["rules"][0]["id"] == "ORD001"
@@ -213,9 +213,9 @@ def test_explain_prints_a_page_and_offers_the_nearest() -> None:
 
 @pytest.mark.parametrize("batch", [7, 64])
 def test_the_buffer_that_is_named_is_clean(sorted_data: Path, batch: int) -> None:
-    finding = next(iter(bushel.check(sorted_data, plan=Plan(batch, 10))))
+    finding = next(iter(bushel.check(sorted_data, plan=ReadingPlan(batch, 10))))
     safe = finding.evidence["clean_from_buffer_size"]
-    assert bushel.check(sorted_data, plan=Plan(batch, safe)).findings == []
+    assert bushel.check(sorted_data, plan=ReadingPlan(batch, safe)).findings == []
 
 
 def test_a_dict_of_arrays_is_checked_like_a_file() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import bushel
 from bushel import Feature, Order, Ragged, Schema
-from bushel.checking.collect.facts import Plan
+from bushel.checking.collect.facts import ReadingPlan
 from bushel.checking.collect.memory import read_memory
 from bushel.data.columns import SparseRow
 
@@ -116,7 +116,7 @@ def test_ragged_arrays_and_lists_are_columns_too() -> None:
 def test_rows_of_several_texts_and_columns_of_dates_are_looked_at_whole() -> None:
     days = np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "datetime64[D]")
     words = np.array([["a", "b"], ["c", "d"], ["e", "f"]])
-    data = read_memory({"words": words, "day": days, "label": [0, 1, 2]}, label=None, plan=Plan())
+    data = read_memory({"words": words, "day": days, "label": [0, 1, 2]}, label=None, plan=ReadingPlan())
     assert data.features["words"].length == 2
     assert data.features["day"].max - data.features["day"].min == 2
 

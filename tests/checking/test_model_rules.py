@@ -8,7 +8,7 @@ import pytest
 from pictures import encode_image, photo
 
 import bushel
-from bushel.checking import Plan, all_rules
+from bushel.checking import ReadingPlan, all_rules
 
 keras = pytest.importorskip("keras")
 
@@ -77,7 +77,7 @@ def test_mdl005_a_normalization_that_was_never_adapted() -> None:
 
 def test_mdl006_batch_norm_on_batches_of_one() -> None:
     normed = model(keras.layers.BatchNormalization(), softmax())
-    assert "MDL006" in rules(bushel.check(data(), model=normed, plan=Plan(batch_size=1)))
+    assert "MDL006" in rules(bushel.check(data(), model=normed, plan=ReadingPlan(batch_size=1)))
 
 
 def test_mdl007_padding_that_is_not_masked() -> None:

@@ -10,8 +10,7 @@ import bushel
 from bushel import Feature, Schema
 from bushel.data.categories import Label
 from bushel.records.index import StaleIndex, cached_index_path
-from bushel.records.manifest import Manifest, Shard, write_manifest
-from bushel.records.manifest import Split as ManifestSplit
+from bushel.records.manifest import Manifest, ShardEntry, SplitEntry, write_manifest
 
 
 def test_a_record_is_read_by_its_number_over_all_shards(numbered: Path) -> None:
@@ -95,7 +94,7 @@ def test_a_missing_split_is_named_with_those_there_are(numbered: Path) -> None:
 
 def test_a_manifest_says_which_files_are_which(numbered: Path) -> None:
     shards = [
-        Shard(
+        ShardEntry(
             path=path.name,
             records=sum(1 for _ in bushel.payloads(path)),
             bytes=path.stat().st_size,
@@ -105,7 +104,7 @@ def test_a_manifest_says_which_files_are_which(numbered: Path) -> None:
         for path in sorted(numbered.glob("*.tfrecord"))
     ]
     schema = bushel.infer_schema(numbered)
-    splits = {"train": ManifestSplit(shards=shards[:3]), "holdout": ManifestSplit(shards=shards[3:])}
+    splits = {"train": SplitEntry(shards=shards[:3]), "holdout": SplitEntry(shards=shards[3:])}
     write_manifest(
         numbered, Manifest(splits=splits, schema=schema, label=Label(feature="label", task="classification"))
     )

@@ -7,12 +7,15 @@ from bushel.data.categories import Label
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, FormatError, MissingName
 from bushel.records.index import load_index
-from bushel.records.manifest import Manifest, Shard, Split, read_manifest, write_manifest
+from bushel.records.manifest import Manifest, ShardEntry, SplitEntry, read_manifest, write_manifest
 from bushel.records.scan import SkippedRecords
 
-SHARD = Shard(path="train-00000-of-00001.tfrecord", records=3, bytes=90, sha256="a" * 64, digest="b" * 64)
+SHARD = ShardEntry(path="train-00000-of-00001.tfrecord", records=3, bytes=90, sha256="a" * 64, digest="b" * 64)
 MANIFEST = Manifest(
-    splits={"train": Split(shards=[SHARD, SHARD], label_counts={"cat": 2, "dog": 1}), "val": Split(shards=[])},
+    splits={
+        "train": SplitEntry(shards=[SHARD, SHARD], label_counts={"cat": 2, "dog": 1}),
+        "val": SplitEntry(shards=[]),
+    },
     schema=Schema.of(x=Feature(dtype="float32", shape=(2,)), label=Feature(dtype="int64")),
     label=Label(feature="label", task="classification", names=["cat", "dog"]),
     compression="gzip",

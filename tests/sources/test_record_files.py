@@ -11,7 +11,7 @@ from gather import keys_of, listed, read_all
 import bushel
 from bushel.data.categories import Label
 from bushel.errors import FileProblem, MissingName
-from bushel.records.manifest import Manifest, Shard, Split, write_manifest
+from bushel.records.manifest import Manifest, ShardEntry, SplitEntry, write_manifest
 from bushel.sources import records
 
 
@@ -117,12 +117,12 @@ def test_names_of_files_tell_the_split(tmp_path: Path) -> None:
 def test_a_dataset_of_bushels_keeps_names_of_classes_and_splits(tmp_path: Path) -> None:
     path = write(tmp_path / "hold-00000-of-00001.tfrecord")
     schema = bushel.infer_schema(path)
-    shard = Shard(path=path.name, records=5, bytes=path.stat().st_size, sha256="", digest="")
+    shard = ShardEntry(path=path.name, records=5, bytes=path.stat().st_size, sha256="", digest="")
     label = Label(feature="label", task="classification", names=["ant", "bee", "cow"])
-    empty = Shard(path="hold-g001-00000-of-00001.tfrecord", records=0, bytes=0, sha256="", digest="")
+    empty = ShardEntry(path="hold-g001-00000-of-00001.tfrecord", records=0, bytes=0, sha256="", digest="")
     (tmp_path / empty.path).touch()
     (tmp_path / "recipe.toml").write_text("seed = 0")
-    write_manifest(tmp_path, Manifest(splits={"hold": Split(shards=[shard, empty])}, schema=schema, label=label))
+    write_manifest(tmp_path, Manifest(splits={"hold": SplitEntry(shards=[shard, empty])}, schema=schema, label=label))
     source = records(tmp_path)
     assert source.schema()["label"].describe() == "str"
     assert listed(source, "label") == [b"ant", b"bee", b"cow", b"ant", b"bee"]

@@ -16,7 +16,7 @@ from bushel.reading import Workers, pipeline
 from bushel.reading import shards as reading
 from bushel.reading.dataset import open_shards
 from bushel.records.index import StaleIndex, load_index
-from bushel.storage import StoredArray, as_path, cache, stores, write_whole
+from bushel.storage import ArrayInStore, as_path, cache, stores, write_whole
 from bushel.storage.objects import ObjectPath
 
 ROWS = 700
@@ -389,7 +389,7 @@ def test_an_array_in_a_store_is_indexed_as_one_in_memory_is(bucket: str, rows: i
     path = as_path(f"{bucket}/array.npy")
     with write_whole(path) as file:
         np.save(file, array)
-    stored = StoredArray(path)  # type: ignore[arg-type]
+    stored = ArrayInStore(path)  # type: ignore[arg-type]
     assert len(stored) == rows
     assert np.array_equal(np.asarray(stored), array)
     assert np.array_equal(stored[2:40_000:3], array[2:40_000:3])

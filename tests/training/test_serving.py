@@ -22,7 +22,7 @@ import pytest
 
 import bushel
 from bushel.training import Options, train
-from bushel.training.serving import Drift, Limits, Served, serve
+from bushel.training.serving import Drift, Limits, ServedModel, serve
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -160,7 +160,7 @@ def test_several_clients_at_once_get_their_own_answers(server: int) -> None:
     assert answers == {number: ["maybe" if number % 2 else "yes"] * 5 for number in range(6)}
 
 
-def started(run: Path, **limits: Any) -> Served:
+def started(run: Path, **limits: Any) -> ServedModel:
     served = serve(run, port=0, limits=Limits(**limits))
     threading.Thread(target=served.run, daemon=True).start()
     return served

@@ -204,15 +204,15 @@ def test_files_without_an_index_can_be_seen_before_it_is_made(tmp_path: Path, mo
     page = Page(Viewer(open_all([tmp_path])))
     part = page.viewer.opened[0].part(None)
     seen: dict[int, dict] = {}
-    original = viewing_opened.Part.shard
+    original = viewing_opened.OpenedSplit.shard
 
-    def looking(self: viewing_opened.Part, number: int) -> object:
+    def looking(self: viewing_opened.OpenedSplit, number: int) -> object:
         if number == len(self._counts) and number not in seen:  # its index is made next
             seen[number] = {}
             seen[number] = page.ask("records", count=10)
         return original(self, number)
 
-    monkeypatch.setattr(viewing_opened.Part, "shard", looking)
+    monkeypatch.setattr(viewing_opened.OpenedSplit, "shard", looking)
     part.count()
     assert [(found["total"], found["is_whole"]) for found in seen.values()] == [(256, False), (556, False)]
     assert seen[0]["records"][3]["fields"]["x"]["text"] == "3"

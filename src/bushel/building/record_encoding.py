@@ -33,8 +33,8 @@ from bushel.transforms.protocol import is_in_core
 
 __all__ = [
     "BlockEncoder",
+    "BlockLearner",
     "Encoded",
-    "Learner",
     "NothingLearnt",
     "check_learnt",
     "count_train",
@@ -265,7 +265,7 @@ def learnt_blocks(plan: Plan, source: Source, number: int, step: int) -> Iterato
             yield partition, block, np.ones(len(block.rows), bool)
 
 
-class Learner(fitted.Learner):
+class BlockLearner(fitted.LayerLearner):
     """What the transforms of one layer have learned from blocks so far."""
 
     def __init__(self, encoder: BlockEncoder, layer: Layer) -> None:
@@ -326,7 +326,7 @@ def check_learnt(transforms: Sequence[Transform]) -> None:
 def fit_here(encoder: BlockEncoder, samples: Sequence[Sample], hashes: Sequence[int]) -> list[Transform]:
     """The transforms fitted to a few samples: enough to see what records will look like."""
     while any(map(needs_fit, encoder.transforms)):
-        learner = Learner(encoder, next_layer(encoder.transforms))
+        learner = BlockLearner(encoder, next_layer(encoder.transforms))
         learner.add_samples(samples, hashes)
         made = merge_layer(encoder.transforms, learner.layer, iter([learner.fits]))
         encoder = replace(encoder, transforms=made)

@@ -26,7 +26,7 @@ from bushel.data.columns import BytesColumn
 from bushel.data.encoding import FRAMING
 from bushel.errors import FileProblem
 from bushel.records.files import Compression, open_file
-from bushel.records.index import Index, Made, index_path, keys_path, load_index, save_index, tie_of
+from bushel.records.index import Index, ObjectOrigin, index_path, keys_path, load_index, save_index, tie_of
 from bushel.storage import (
     give_name,
     load_bytes,
@@ -267,7 +267,7 @@ def deliver(folder: Path, target: Path, outcome: Outcome, build: str) -> None:
     status = upload(path, uploaded)
     index = load_index(path)
     assert index is not None, "a shard is written with its index"
-    made = Made(build, msgspec.Raw(msgspec.json.encode(outcome)))
+    made = ObjectOrigin(build, msgspec.Raw(msgspec.json.encode(outcome)))
     index = replace(index, keys=load_bytes(keys_path(path)), made=made)
     save_index(uploaded, index, tie=msgspec.structs.replace(tie_of(path, index), etag=status.etag))
     for done in (path, index_path(path), keys_path(path)):

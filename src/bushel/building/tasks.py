@@ -24,7 +24,7 @@ from bushel import _native
 from bushel.building.engines import Counters
 from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarantined, journal_in
 from bushel.building.planning.plan import Plan, load_plan
-from bushel.building.record_encoding import BlockEncoder, Learner, learnt_blocks, save_fits
+from bushel.building.record_encoding import BlockEncoder, BlockLearner, learnt_blocks, save_fits
 from bushel.building.shard_files import (
     PlacedRecords,
     ShardFile,
@@ -173,7 +173,7 @@ class _Work:
     def fit(self) -> Outcome:
         """Learn from some of the train split, and leave the result for the build."""
         assert self.job.layer is not None, "what is fitted is of some layer"
-        learner = Learner(self.job.encoder, self.job.layer)
+        learner = BlockLearner(self.job.encoder, self.job.layer)
         learnt = 0
         blocks = learnt_blocks(self.plan, self._source, self.task.number, self.job.fit_rows)
         for partition, block, wanted in blocks:

@@ -1,8 +1,8 @@
 """Finding what is wrong with data, pipeline and model before training, with proof and a fix."""
 
 from bushel.checking.checker import Report, check, explain
-from bushel.checking.collect.facts import Data, Plan
+from bushel.checking.collect.facts import Data, ReadingPlan
 from bushel.checking.findings import Finding, Location
 from bushel.checking.rules.registry import Rule, all_rules, rule
 
-__all__ = ["Data", "Finding", "Location", "Plan", "Report", "Rule", "all_rules", "check", "explain", "rule"]
+__all__ = ["Data", "Finding", "Location", "ReadingPlan", "Report", "Rule", "all_rules", "check", "explain", "rule"]

@@ -8,13 +8,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bushel.checking.collect.facts import Data, FileFacts, Plan
-from bushel.checking.collect.one_pass import Engine, Interrupted, list_data, read_data
+from bushel.checking.collect.facts import Data, FileFacts, ReadingPlan
+from bushel.checking.collect.one_pass import FileEngine, Interrupted, list_data, read_data
 from bushel.checking.finding_formats import page_text, report_html, summary
 from bushel.checking.findings import (
     SEVERITIES,
+    CheckSettings,
     Finding,
-    Settings,
     Severity,
     at_least,
     load_settings,
@@ -84,7 +84,7 @@ def check(
     model: Any = None,
     contract: AnyPath | None = None,
     schema: AnyPath | None = None,
-    plan: Plan | None = None,
+    plan: ReadingPlan | None = None,
     probe: bool = False,
     label: str | None = None,
     group: str | None = None,
@@ -94,7 +94,7 @@ def check(
     rules: Iterable[AnyPath] = (),
     trust_settings: bool = False,
     progress: OnRecords | None = None,
-    engine: Engine | None = None,
+    engine: FileEngine | None = None,
 ) -> Report:
     """Find what is wrong with data, a script that reads it, and a model that is to be trained on it.
 
@@ -120,7 +120,7 @@ def check(
         paths = _paths_of(data)
         folders = [path for path in local_paths(paths or ()) if path.is_dir()]
         settings = load_settings(folders, trust_settings=trust_settings, rules=rules)
-        checks = _Checks(_select(settings, select, ignore), plan or Plan(), progress, engine)
+        checks = _Checks(_select(settings, select, ignore), plan or ReadingPlan(), progress, engine)
         try:
             with checks.stopwatch.stage("read"):
                 checks.look(data, paths, _paths_of(against) or [], label, group, script)
@@ -147,7 +147,7 @@ def explain(rule: str) -> str:
         return page_text(find_rule(rule))
 
 
-def _select(settings: Settings, wanted: Iterable[str], ignored: Iterable[str]) -> list[Rule]:
+def _select(settings: CheckSettings, wanted: Iterable[str], ignored: Iterable[str]) -> list[Rule]:
     return select_rules([*(wanted or settings.select)], [*settings.ignore, *ignored])
 
 
@@ -184,7 +184,7 @@ class _Processes:
         self._crew.close()
 
 
-def _processes_for(files: Sequence[FileFacts]) -> Engine | None:
+def _processes_for(files: Sequence[FileFacts]) -> FileEngine | None:
     """Processes that share out the files, where there is so much to read that starting them pays; else None."""
     cores = available_cores()
     sizes = [path.stat().st_size for path in local_paths(file.path for file in files) if path.is_file()]
@@ -192,7 +192,9 @@ def _processes_for(files: Sequence[FileFacts]) -> Engine | None:
 
 
 class _Checks:
-    def __init__(self, rules: list[Rule], plan: Plan, progress: OnRecords | None, engine: Engine | None) -> None:
+    def __init__(
+        self, rules: list[Rule], plan: ReadingPlan, progress: OnRecords | None, engine: FileEngine | None
+    ) -> None:
         self.rules = rules
         self.engine = engine
         self.plan = plan
@@ -307,10 +309,10 @@ class _Checks:
         """Train the model on one batch; say so where that cannot be done."""
         if self.model is None or self.data is None:
             return
-        from bushel.checking.rules.probe_rules import Probe, run_probes
+        from bushel.checking.rules.probe_rules import TrainingProbe, run_probes
 
         found = run_probes(self.model, self.data, self.contract.contract if self.contract is not None else None)
-        self.probe = found if isinstance(found, Probe) else None
+        self.probe = found if isinstance(found, TrainingProbe) else None
         if isinstance(found, str):
             self.checked["not_probed"] = found
 
@@ -361,7 +363,7 @@ def _folders_of_records(folders: list[Path]) -> list[AnyPath]:
     return [path for path in inside if any("tfrec" in file.name.lower() for file in path.iterdir())]
 
 
-def _reported(checks: _Checks, settings: Settings, baseline: AnyPath | None) -> Report:
+def _reported(checks: _Checks, settings: CheckSettings, baseline: AnyPath | None) -> Report:
     old = set()
     if baseline or settings.baseline:
         path = Path(baseline or settings.baseline or "")

@@ -127,7 +127,7 @@ class Suppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return any(fnmatch.fnmatch(name, self.where) or Path(name).match(self.where) for name in names)
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CheckSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The `[check]` table."""
 
     select: list[str] = []
@@ -138,10 +138,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class _File(msgspec.Struct, frozen=True):
-    check: Settings = Settings()
+    check: CheckSettings = CheckSettings()
 
 
-def load_settings(data: Iterable[Path], *, trust_settings: bool = False, rules: Iterable[AnyPath] = ()) -> Settings:
+def load_settings(
+    data: Iterable[Path], *, trust_settings: bool = False, rules: Iterable[AnyPath] = ()
+) -> CheckSettings:
     """Join the settings of the working folder and, if they are trusted, of the data; load the rules that are trusted.
 
     A dataset comes from somebody else: Python that its folder names never runs, and what it leaves out of a report
@@ -149,7 +151,7 @@ def load_settings(data: Iterable[Path], *, trust_settings: bool = False, rules: 
     """
     for name in rules:
         _load_rules(Path(name), said_by=Path(name))
-    joined = Settings()
+    joined = CheckSettings()
     folders = [folder.resolve() for folder in data]
     is_in_data = any(Path.cwd().resolve().is_relative_to(folder) for folder in folders)
     for folder in dict.fromkeys([Path(), *data]):
@@ -168,7 +170,7 @@ def load_settings(data: Iterable[Path], *, trust_settings: bool = False, rules: 
             warnings.warn(f"{path} names Python files, which do not run: give them with --rules FILE", stacklevel=2)
         for name in () if is_of_data else found.rules:
             _load_rules(folder / name, said_by=path)
-        joined = Settings(
+        joined = CheckSettings(
             select=joined.select + found.select,
             ignore=joined.ignore + found.ignore,
             baseline=joined.baseline or (str(folder / found.baseline) if found.baseline else None),

@@ -13,7 +13,7 @@ from bushel.cli.build_flags import BUILD_FLAGS, balance_of, changes_of, help_on_
 from bushel.cli.files import print_savings
 from bushel.cli.flags import (
     Grouped,
-    Step,
+    ProgressState,
     add_flags,
     engine_flags,
     flag,
@@ -122,18 +122,18 @@ def _recipe(ctx: click.Context, source: str) -> Recipe:
     return msgspec.structs.replace(recipe, source=table, **changes)
 
 
-def _step(progress: BuildProgress) -> Step:
+def _step(progress: BuildProgress) -> ProgressState:
     from bushel.errors import readable_size
 
     seconds = max(progress.seconds, 1e-3)
     if not progress.of:
-        return Step(progress.stage, progress.samples, 0, f"{progress.seconds:.0f} s")
+        return ProgressState(progress.stage, progress.samples, 0, f"{progress.seconds:.0f} s")
     refused = f", {progress.refused:,} refused" if progress.refused else ""
     rates = f"{progress.samples / seconds:,.0f}/s, {readable_size(progress.bytes / seconds)}/s{refused}"
     done = f"{progress.samples:,} of {progress.of:,} samples ({progress.samples / progress.of:.0%})"
     is_end = progress.of <= progress.samples and progress.seconds > 10
     line = f"{progress.stage}: {done}, {rates}"
-    return Step(progress.stage, progress.samples, progress.of, rates, line, is_end=is_end)
+    return ProgressState(progress.stage, progress.samples, progress.of, rates, line, is_end=is_end)
 
 
 def _show_plan(outline: Outline, *, as_json: bool) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from bushel.cli.flags import Grouped, Step, engine_flags, flag, make_engine, print_timings, show_progress, trust_flag
+from bushel.cli.flags import (
+    Grouped,
+    ProgressState,
+    engine_flags,
+    flag,
+    make_engine,
+    print_timings,
+    show_progress,
+    trust_flag,
+)
 
 __all__ = ["check", "explain"]
 
@@ -107,7 +116,7 @@ def check(
     if not (paths or script or model or options["contract"]):
         raise click.UsageError("give at least one PATH, --script, --model or --contract")
     import bushel
-    from bushel.checking import Plan
+    from bushel.checking import ReadingPlan
     from bushel.checking import findings as check_settings
 
     with show_progress(_step) as progress:
@@ -116,7 +125,7 @@ def check(
             against=list(against),
             script=script,
             model=model,
-            plan=Plan(batch_size, shuffle_buffer),
+            plan=ReadingPlan(batch_size, shuffle_buffer),
             progress=progress,
             engine=make_engine(engine, address),
             **options,
@@ -162,9 +171,9 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
-def _step(done: int, total: int) -> Step:
+def _step(done: int, total: int) -> ProgressState:
     share = f"{done / max(total, 1):.0%} of {total / 2**20:,.0f} MiB"
-    return Step("checking", done >> 20, total >> 20, share)
+    return ProgressState("checking", done >> 20, total >> 20, share)
 
 
 @click.command(cls=Grouped)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from bushel.cli.flags import Grouped, Step, flag, json_flag, show_progress, trust_flag
+from bushel.cli.flags import Grouped, ProgressState, flag, json_flag, show_progress, trust_flag
 
 __all__ = ["export"]
 
@@ -77,8 +77,8 @@ def _export_dataset(asked: Asked) -> int:
     return 1 if exported.skipped else 0
 
 
-def _step(done: int, total: int) -> Step:
-    return Step("export", done, total, f"{done:,} of {total:,} records", is_end=done == total)
+def _step(done: int, total: int) -> ProgressState:
+    return ProgressState("export", done, total, f"{done:,} of {total:,} records", is_end=done == total)
 
 
 # What exports each format of a run and of a dataset, the default first.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Flag",
     "Grouped",
-    "Step",
+    "ProgressState",
     "add_flags",
     "engine_flags",
     "flag",
@@ -254,7 +254,7 @@ def make_engine(engine: str, address: str | None, workers: int | None = None) ->
     return bushel.ray.engine(address, workers=workers)
 
 
-class Step(NamedTuple):
+class ProgressState(NamedTuple):
     """The state of a run."""
 
     stage: str
@@ -266,7 +266,7 @@ class Step(NamedTuple):
 
 
 @contextmanager
-def show_progress(step_of: Callable[..., Step]) -> Iterator[Callable[..., None]]:
+def show_progress(step_of: Callable[..., ProgressState]) -> Iterator[Callable[..., None]]:
     """A handler for reports of progress; `step_of` turns a report into text."""
     if not sys.stderr.isatty():
         yield _Lines(step_of)
@@ -292,7 +292,7 @@ def show_progress(step_of: Callable[..., Step]) -> Iterator[Callable[..., None]]
 class _Lines:
     """A line every ten seconds, and one at the end of each stage."""
 
-    def __init__(self, step_of: Callable[..., Step]) -> None:
+    def __init__(self, step_of: Callable[..., ProgressState]) -> None:
         self.step_of = step_of
         self.last = time.monotonic()
 

@@ -13,7 +13,7 @@ import msgspec
 
 from bushel.cli.flags import (
     Grouped,
-    Step,
+    ProgressState,
     flag,
     given_flags,
     json_flag,
@@ -245,13 +245,15 @@ def _weights(text: str) -> Any:
     return weights
 
 
-def _step(progress: Progress) -> Step:
+def _step(progress: Progress) -> ProgressState:
     epoch = f"epoch {progress.epoch}/{progress.epochs}"
     done = (progress.epoch - 1) * progress.steps + progress.step
     place = "" if progress.is_end_of_epoch else f", step {progress.step:,} of {progress.steps:,}"
     line = f"{epoch}{place}: {_said(progress)}"
     text = f"{epoch}: {_briefly(progress)}"
-    return Step("training", done, progress.epochs * progress.steps, text, line, is_end=progress.is_end_of_epoch)
+    return ProgressState(
+        "training", done, progress.epochs * progress.steps, text, line, is_end=progress.is_end_of_epoch
+    )
 
 
 def _fitted(text: str, stream: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bushel.cli.flags import Grouped, Step, flag, paths_argument, show_progress
+from bushel.cli.flags import Grouped, ProgressState, flag, paths_argument, show_progress
 
 __all__ = ["report", "view"]
 
@@ -86,5 +86,5 @@ def report(paths: tuple[str, ...], output: str, sample: int | None, no_check: bo
     click.echo(str(written))
 
 
-def _step(split: str, done: int, of: int) -> Step:
-    return Step("reading", done, of, f"{split}: {done:,} of {of:,} records")
+def _step(split: str, done: int, of: int) -> ProgressState:
+    return ProgressState("reading", done, of, f"{split}: {done:,} of {of:,} records")

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from bushel.contract.document import CONTRACT_NAME, Contract, Golden, arrange, prepare, read, write
 from bushel.contract.making import make
-from bushel.contract.verifying import Difference, verify
+from bushel.contract.verifying import ServingDifference, verify
 from bushel.feeding.preparation import Input, Preparation, as_array
 
 __all__ = [
     "CONTRACT_NAME",
     "Contract",
-    "Difference",
     "Golden",
     "Input",
     "Preparation",
+    "ServingDifference",
     "arrange",
     "as_array",
     "make",

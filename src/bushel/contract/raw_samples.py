@@ -33,7 +33,7 @@ _IMAGES_AT_ONCE = 32
 _IMAGE_OPTIONS = ("verify", "keep_bytes", "allow", "max_pixels")
 
 
-class Raw(NamedTuple):
+class RawSample(NamedTuple):
     """A sample as it would be stored, and where it comes from; or why it cannot be used."""
 
     name: str
@@ -43,7 +43,7 @@ class Raw(NamedTuple):
 
 def read_raw(
     contract: Contract, paths: AnyPath | Iterable[AnyPath], *, split: str | None = None, lines: bool | None = None
-) -> Iterator[Raw]:
+) -> Iterator[RawSample]:
     """Samples of files, folders and patterns, taken through the transforms that the training data was built with.
 
     Whatever a build reads is read, and cut into clips, windows or tiles as there; records are used as they are.
@@ -57,9 +57,11 @@ def read_raw(
     return _samples(contract, found, split, lines)
 
 
-def _samples(contract: Contract, paths: list[Path | Raw], split: str | None, lines: bool | None) -> Iterator[Raw]:
+def _samples(
+    contract: Contract, paths: list[Path | RawSample], split: str | None, lines: bool | None
+) -> Iterator[RawSample]:
     for path in paths:
-        if isinstance(path, Raw):
+        if isinstance(path, RawSample):
             yield path
             continue
         kind = _kind(contract, path)
@@ -72,14 +74,14 @@ def _samples(contract: Contract, paths: list[Path | Raw], split: str | None, lin
             yield from _built(contract, read(contract, path, lines) if read else _by_source(contract, path, kind))
 
 
-def _expanded(path: Path, *, is_alone: bool) -> list[Path | Raw]:
+def _expanded(path: Path, *, is_alone: bool) -> list[Path | RawSample]:
     """The files of a pattern; if one of several is missing, the others are still used."""
     try:
         return [path] if path.is_dir() else [*list_files(path)]
     except FileProblem as error:
         if is_alone:
             raise
-        return [Raw(str(path), None, error.what)]
+        return [RawSample(str(path), None, error.what)]
 
 
 def _kind(contract: Contract, path: Path) -> str:
@@ -92,7 +94,7 @@ _CUT = {("series", "table"): "series", ("tiles", "images"): "tiles"}
 _OF_TRAINING = ("kind", "path", "time_split", "class_folder")  # what says where training data is, or its splits
 
 
-def _by_source(contract: Contract, path: Path, kind: str) -> Iterator[Raw]:
+def _by_source(contract: Contract, path: Path, kind: str) -> Iterator[RawSample]:
     """Samples of a source with the options of the build: clips of video and sound, windows, tiles, arrays."""
     built = contract.build.get("source", {})
     is_same = built.get("kind") == kind
@@ -122,7 +124,7 @@ def _opened(source: dict[str, Any], label: str | None) -> Any:
         return open_source(source)
 
 
-def _records(contract: Contract, path: Path, split: str | None) -> Iterator[Raw]:
+def _records(contract: Contract, path: Path, split: str | None) -> Iterator[RawSample]:
     data = open_dataset(path, schema=None if has_manifest(path) else _without_label(contract))
     chosen = data.choose(split)
     wanted = [name for name in (*contract.preparation.features, contract.label) if name and name in chosen.schema]
@@ -139,31 +141,31 @@ def _without_label(contract: Contract) -> Schema:
     return contract.schema.select(list(contract.preparation.features))
 
 
-def _rows_of(split: Split, rows: Any, wanted: list[str]) -> Iterator[Raw]:
+def _rows_of(split: Split, rows: Any, wanted: list[str]) -> Iterator[RawSample]:
     numbers = rows if split.rows is None else split.rows[rows]
     try:
         columns = split.read(numbers, wanted)
     except BushelError as error:
         if len(rows) == 1:
-            yield Raw(f"{split.name}:{int(rows[0])}", None, error.message)
+            yield RawSample(f"{split.name}:{int(rows[0])}", None, error.message)
             return
         for row in rows:  # one by one, to find the sample at fault
             yield from _rows_of(split, np.array([row]), wanted)
         return
     for at, row in enumerate(rows.tolist()):
-        yield Raw(f"{split.name}:{row}", sample_at(columns, split.schema.features, at))
+        yield RawSample(f"{split.name}:{row}", sample_at(columns, split.schema.features, at))
 
 
-def _built(contract: Contract, raw: Iterable[Raw]) -> Iterator[Raw]:
+def _built(contract: Contract, raw: Iterable[RawSample]) -> Iterator[RawSample]:
     """Samples taken through the transforms of the build."""
     for name, sample, why in raw:
         if sample is None:
-            yield Raw(name, None, why)
+            yield RawSample(name, None, why)
             continue
         try:
-            yield Raw(name, to_record(contract.preparation, sample, contract.label))
+            yield RawSample(name, to_record(contract.preparation, sample, contract.label))
         except BushelError as error:
-            yield Raw(name, None, error.message)
+            yield RawSample(name, None, error.message)
 
 
 def _options(contract: Contract, names: Sequence[str]) -> dict[str, Any]:
@@ -171,7 +173,7 @@ def _options(contract: Contract, names: Sequence[str]) -> dict[str, Any]:
     return {name: source[name] for name in names if name in source}
 
 
-def raw_rows(contract: Contract, rows: Sequence[Any], *, max_pixels: int | None = None) -> list[Raw]:
+def raw_rows(contract: Contract, rows: Sequence[Any], *, max_pixels: int | None = None) -> list[RawSample]:
     """Rows of JSON as samples: values by the names of the source, and `{"base64": ...}` for images and other bytes.
 
     The label may be missing, as may what records of training lacked. A row that does not fit says why.
@@ -180,24 +182,24 @@ def raw_rows(contract: Contract, rows: Sequence[Any], *, max_pixels: int | None 
     return list(_built(contract, (_raw_row(contract, name, row, max_pixels) for name, row in named)))
 
 
-def raw_bytes(contract: Contract, data: bytes, kind: str, *, max_pixels: int | None = None) -> Raw:
+def raw_bytes(contract: Contract, data: bytes, kind: str, *, max_pixels: int | None = None) -> RawSample:
     """The content of one file as a sample: an image or a text, if that is all that the model takes."""
     try:
         if kind == "text":
-            raw = Raw(kind, {_one_feature(contract, kind, kind, ("list",)): data.decode()})
+            raw = RawSample(kind, {_one_feature(contract, kind, kind, ("list",)): data.decode()})
         else:
             feature = _one_feature(contract, kind, kind, IMAGE_ENCODINGS)
             raw = next(_checked(contract, feature, {kind: data}, max_pixels))
     except UnicodeDecodeError as error:
-        raw = Raw(kind, None, f"byte {error.start} is not UTF-8")
+        raw = RawSample(kind, None, f"byte {error.start} is not UTF-8")
     except SchemaMismatch as error:
-        raw = Raw(kind, None, error.what)
+        raw = RawSample(kind, None, error.what)
     return next(_built(contract, [raw]))
 
 
-def _raw_row(contract: Contract, name: str, row: Any, max_pixels: int | None) -> Raw:
+def _raw_row(contract: Contract, name: str, row: Any, max_pixels: int | None) -> RawSample:
     if not isinstance(row, dict):
-        return Raw(name, None, f"expected an object with values by name, got {_short(row)}")
+        return RawSample(name, None, f"expected an object with values by name, got {_short(row)}")
     features, sample = _raw_features(contract), {}
     try:
         for column, value in row.items():
@@ -208,11 +210,11 @@ def _raw_row(contract: Contract, name: str, row: Any, max_pixels: int | None) ->
         for column in [column for column in sample if features[column].encoding in IMAGE_ENCODINGS]:
             image = next(_checked(contract, column, {column: sample[column]}, max_pixels))
             if image.sample is None:
-                return Raw(name, None, f"{column}: {image.why}")
+                return RawSample(name, None, f"{column}: {image.why}")
             sample |= image.sample
     except BushelError as error:
-        return Raw(name, None, error.message)
-    return Raw(name, sample)
+        return RawSample(name, None, error.message)
+    return RawSample(name, sample)
 
 
 def _raw_value(feature: Feature, value: Any, name: str) -> Any:
@@ -245,7 +247,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:  # noqa: ARG001
+def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[RawSample]:  # noqa: ARG001
     feature = _one_feature(contract, str(path), "image", IMAGE_ENCODINGS)
     files = _files_below(path, partial(is_file_of, "images"))
     while some := list(islice(files, _IMAGES_AT_ONCE)):
@@ -254,12 +256,12 @@ def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]
 
 def _checked(
     contract: Contract, feature: str, images: Mapping[str, bytes], max_pixels: int | None = None
-) -> Iterator[Raw]:
+) -> Iterator[RawSample]:
     """Images by name, checked and turned upright as in the build; before that, large ones are refused by the header."""
     if max_pixels is not None:
         by_header = ImageCheck(verify="headers", keep_bytes=True, allow=UNUSUAL, max_pixels=max_pixels)
         large = by_header.check_all(BytesColumn.of(list(images.values())), feature).bad
-        yield from (Raw(name, None, large[row]) for row, name in enumerate(images) if row in large)
+        yield from (RawSample(name, None, large[row]) for row, name in enumerate(images) if row in large)
         images = {name: data for row, (name, data) in enumerate(images.items()) if row not in large}
     options = _options(contract, _IMAGE_OPTIONS)
     check = ImageCheck(**{**options, "allow": tuple(options.get("allow", ()))})
@@ -268,7 +270,7 @@ def _checked(
     for row, name in enumerate(images):
         is_bad = row in checked.bad
         sample = None if is_bad else sample_at(checked.columns, contract.schema.features, places[row])
-        yield Raw(name, sample, checked.bad.get(row, ""))
+        yield RawSample(name, sample, checked.bad.get(row, ""))
 
 
 def _files_below(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
@@ -282,7 +284,7 @@ def _files_below(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]
             yield file
 
 
-def _texts(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:
+def _texts(contract: Contract, path: Path, lines: bool | None) -> Iterator[RawSample]:
     feature = _one_feature(contract, str(path), "text", ("list",))
     encoding = contract.build.get("source", {}).get("encoding")
     if lines is None:
@@ -295,11 +297,11 @@ def _texts(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:
             yield raw if raw.sample is None else raw._replace(sample={feature: raw.sample["text"]})
 
 
-def _whole(path: Path, feature: str, encoding: str) -> Raw:
+def _whole(path: Path, feature: str, encoding: str) -> RawSample:
     try:
-        return Raw(str(path), {feature: path.read_bytes().decode(encoding)})
+        return RawSample(str(path), {feature: path.read_bytes().decode(encoding)})
     except UnicodeDecodeError as error:
-        return Raw(str(path), None, f"byte {error.start} is not {encoding.removesuffix('-sig').upper()}")
+        return RawSample(str(path), None, f"byte {error.start} is not {encoding.removesuffix('-sig').upper()}")
 
 
 def _one_feature(contract: Contract, where: str, usual: str, encodings: Sequence[str]) -> str:
@@ -318,7 +320,7 @@ def _one_feature(contract: Contract, where: str, usual: str, encodings: Sequence
     raise SchemaMismatch(f"the model takes no {usual} alone; it takes {there}", at=where)
 
 
-def _tables(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:  # noqa: ARG001
+def _tables(contract: Contract, path: Path, lines: bool | None) -> Iterator[RawSample]:  # noqa: ARG001
     options = _options(contract, _TABLE_OPTIONS)
     old_names = {new: old for old, new in options.get("rename", {}).items()}
     types = _types(contract, table(path, **options), old_names)
@@ -340,17 +342,17 @@ def _raw_features(contract: Contract) -> Mapping[str, Feature]:
     return contract.raw.features if contract.raw is not None else contract.schema.features
 
 
-def _blocks(source: Any) -> Iterator[Raw]:
+def _blocks(source: Any) -> Iterator[RawSample]:
     schema = source.schema()
     for partition in range(source.partitions()):
         rows = None if source.reads == "sequence" else np.arange(len(source.list(partition, []).keys))
         for block in source.read(partition, rows):
             found = {
-                int(row): Raw(source.locate(partition, int(row)), sample_at(block.columns, schema.features, at))
+                int(row): RawSample(source.locate(partition, int(row)), sample_at(block.columns, schema.features, at))
                 for at, row in enumerate(block.rows)
             }
             for refused in block.refused:
-                found[refused.row] = Raw(source.locate(partition, refused.row), None, refused.reason)
+                found[refused.row] = RawSample(source.locate(partition, refused.row), None, refused.reason)
             yield from (found[row] for row in sorted(found))
 
 

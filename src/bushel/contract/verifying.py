@@ -240,7 +240,7 @@ Prepare: TypeAlias = Callable[[Sample], Any]
 _SAME_OUTPUT = 1e-3  # how far outputs of a model may differ between machines, relative to the largest
 
 
-class Difference(msgspec.Struct, frozen=True):
+class ServingDifference(msgspec.Struct, frozen=True):
     """One way in which serving differs from training."""
 
     at: str  # the input and the golden record, or `classes`
@@ -256,7 +256,7 @@ def verify(
     *,
     classes: Sequence[str] | None = None,
     model: Any = None,
-) -> list[Difference]:
+) -> list[ServingDifference]:
     """Prepare the golden inputs again, and return what differs: an empty list if all is the same, bit for bit.
 
     `prepare` is the function of the server: it takes one sample (a dict of features as they are stored: the bytes of an
@@ -269,7 +269,7 @@ def verify(
     known = contract if isinstance(contract, Contract) else read(contract)
     found = []
     if classes is not None and (what := compare_classes(known.classes, list(classes))):
-        found.append(Difference("classes", what))
+        found.append(ServingDifference("classes", what))
     for golden in known.golden:
         found.extend(_input_differences(known, golden, prepare))
     if model is not None:
@@ -277,18 +277,18 @@ def verify(
     return found
 
 
-def _input_differences(contract: Contract, golden: Golden, own: Prepare | None) -> Iterator[Difference]:
+def _input_differences(contract: Contract, golden: Golden, own: Prepare | None) -> Iterator[ServingDifference]:
     sample = load_sample(golden.sample)
     try:
         got = _prepared(contract, sample, own)
     except BushelError as error:
-        yield Difference(golden.record, f"cannot be prepared: {error.message}")
+        yield ServingDifference(golden.record, f"cannot be prepared: {error.message}")
         return
     for name in golden.inputs:
         if name not in got:
-            yield Difference(f"{name} of {golden.record}", f"is missing; there is {', '.join(got) or 'nothing'}")
+            yield ServingDifference(f"{name} of {golden.record}", f"is missing; there is {', '.join(got) or 'nothing'}")
         elif what := _difference(contract, golden, sample, name, got[name], is_own=own is not None):
-            yield Difference(f"{name} of {golden.record}", what)
+            yield ServingDifference(f"{name} of {golden.record}", what)
 
 
 def _prepared(contract: Contract, sample: Sample, own: Prepare | None) -> dict[str, Any]:
@@ -407,7 +407,7 @@ def _callable(model: Any) -> Callable[[Any], Any]:
     return lambda batch: load_keras().tree.map_structure(as_array, loaded(as_tensors(batch), training=False))
 
 
-def _output_differences(contract: Contract, model: Callable[[Any], Any]) -> Iterator[Difference]:
+def _output_differences(contract: Contract, model: Callable[[Any], Any]) -> Iterator[ServingDifference]:
     for golden in contract.golden:
         if not golden.outputs:
             continue
@@ -419,7 +419,7 @@ def _output_differences(contract: Contract, model: Callable[[Any], Any]) -> Iter
                 continue
             got = np.asarray(named[name])[0] if name in named else np.empty(0)
             if what := _output_difference(expected, got):
-                yield Difference(f"{name} of {golden.record}", what)
+                yield ServingDifference(f"{name} of {golden.record}", what)
 
 
 def _output_difference(expected: Any, got: Any) -> str | None:

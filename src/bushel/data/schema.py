@@ -12,7 +12,7 @@ from bushel.errors import FormatError, nearest
 from bushel.storage import AnyPath, as_path, write_whole
 from bushel.storage.file_kinds import IMAGES
 
-__all__ = ["Difference", "Encoding", "Feature", "FeatureStatistics", "Schema", "sidecar_path"]
+__all__ = ["Encoding", "Feature", "FeatureStatistics", "Schema", "SchemaDifference", "sidecar_path"]
 
 RecordKind: TypeAlias = Literal["example", "sequence_example", "bytes"]
 Shape: TypeAlias = tuple[int | None, ...]
@@ -138,7 +138,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return text if self.required else f"{text}, optional"
 
 
-class Difference(msgspec.Struct, frozen=True):
+class SchemaDifference(msgspec.Struct, frozen=True):
     """One way in which two schemas differ."""
 
     feature: str
@@ -195,20 +195,20 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise FormatError(path, f"not a schema: {error}") from None
 
-    def differences(self, other: Schema) -> list[Difference]:
+    def differences(self, other: Schema) -> list[SchemaDifference]:
         """What would have to change to turn this schema into `other`; empty if nothing would."""
         found = []
         if self.record != other.record:
-            found.append(Difference("(record)", f"is {self.record}, the other is {other.record}"))
+            found.append(SchemaDifference("(record)", f"is {self.record}, the other is {other.record}"))
         for name in sorted({*self.features, *other.features}):
             if name not in other:
                 close = nearest(name, [n for n in other if n not in self])
-                found.append(Difference(name, "is missing" + (f"; renamed to {close!r}?" if close else "")))
+                found.append(SchemaDifference(name, "is missing" + (f"; renamed to {close!r}?" if close else "")))
             elif name not in self:
                 close = nearest(name, [n for n in self if n not in other])
-                found.append(Difference(name, "is extra" + (f"; renamed from {close!r}?" if close else "")))
+                found.append(SchemaDifference(name, "is extra" + (f"; renamed from {close!r}?" if close else "")))
             else:
-                found.extend(Difference(name, what) for what in _feature_differences(self[name], other[name]))
+                found.extend(SchemaDifference(name, what) for what in _feature_differences(self[name], other[name]))
         return found
 
 

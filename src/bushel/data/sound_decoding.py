@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,12 +97,12 @@ def is_encoded_sound(data: bytes) -> bool:
     return is_mp3 or data[:4] in (b"fLaC", b"OggS", b".snd")
 
 
-def load_av() -> Any:
+def load_av(what: Literal["audio", "video"] = "audio") -> Any:
     """PyAV, if it is installed."""
     try:
         import av
     except ImportError:
-        raise missing_package("PyAV", extra="audio", purpose="reading audio") from None
+        raise missing_package("PyAV", extra=what, purpose=f"reading {what}") from None
     av.logging.set_level(av.logging.PANIC)
     return av
 

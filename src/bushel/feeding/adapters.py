@@ -17,7 +17,7 @@ from bushel.errors import FileProblem, MissingName, SchemaMismatch, quantity
 from bushel.feeding.preparation import arrange
 from bushel.reading import Batch, Bucket, Dataset, Feed, Order, Pack, Split, Workers
 from bushel.reading import open as open_dataset
-from bushel.reading.pipeline import Settings
+from bushel.reading.pipeline import FeedSettings
 from bushel.reading.raw import fit_to
 from bushel.storage import AnyPath
 
@@ -43,7 +43,7 @@ class Request:
     """The records of a split, how they are read, and which feature is the label."""
 
     split: Split
-    settings: Settings
+    settings: FeedSettings
     label: str | None
 
     @property
@@ -97,7 +97,7 @@ def fields_of(request: Request, columns: Iterable[str]) -> Fields:
     return Fields(tuple(name for name in names if name != request.label), request.label, request.is_weighted)
 
 
-def request_of(split: Split, settings: Settings, label: str | None) -> Request:
+def request_of(split: Split, settings: FeedSettings, label: str | None) -> Request:
     """Choose the features: those named, or all except those that only describe a record."""
     schema, columns = split.schema, settings.columns
     split.wanted(columns)

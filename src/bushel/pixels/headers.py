@@ -31,7 +31,7 @@ class Header(NamedTuple):
     is_animated: bool = False
 
 
-class Codec(IntEnum):
+class NativeCodec(IntEnum):
     """Formats that the core decodes, as it numbers them."""
 
     OTHER, JPEG, PNG = range(3)
@@ -56,8 +56,8 @@ class Headers(NamedTuple):
     @property
     def is_known(self) -> NDArray[np.bool_]:
         """Whether the core may decode it: it may still be damaged, or of a rare kind."""
-        is_jpeg = (self.codec == Codec.JPEG) & np.isin(self.channels, (1, 3))
-        return np.asarray(is_jpeg | ((self.codec == Codec.PNG) & (self.bits <= 8)))
+        is_jpeg = (self.codec == NativeCodec.JPEG) & np.isin(self.channels, (1, 3))
+        return np.asarray(is_jpeg | ((self.codec == NativeCodec.PNG) & (self.bits <= 8)))
 
 
 def read_headers(images: BytesColumn) -> Headers:

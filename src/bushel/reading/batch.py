@@ -25,13 +25,13 @@ from bushel.printing import html_table
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack
 from bushel.reading.order import Sampler
-from bushel.reading.shards import Shard, Wanted
+from bushel.reading.shards import OpenShard, Wanted
 from bushel.records.files import Skipped
 from bushel.transforms import BatchTransform, Transform
-from bushel.transforms.chain import Chain, Refuse, Rows, Spent
+from bushel.transforms.chain import Chain, ChainRows, Refuse, Spent
 from bushel.transforms.protocol import PaintedTransform, is_in_core
 
-__all__ = ["Batch", "Group", "Made", "Maker", "OnFault", "Passed", "Place", "Report", "Tally"]
+__all__ = ["Batch", "Group", "MadeBatches", "Maker", "OnFault", "Passed", "Place", "Report", "Tally"]
 
 
 _KEPT = 1000  # faults whose places are kept; all are counted
@@ -106,7 +106,7 @@ class Report(msgspec.Struct, kw_only=True):
         self.damaged += len(tally.passed)
         self.faults.extend(tally.passed[: max(0, _KEPT - len(self.faults))])
 
-    def add_missing(self, shards: Iterable[Shard]) -> None:
+    def add_missing(self, shards: Iterable[OpenShard]) -> None:
         """Count what shards lack according to their manifest."""
         for shard in shards:
             if shard.problem is None:
@@ -283,7 +283,7 @@ class Group(NamedTuple):
 
 
 @dataclass
-class Made:
+class MadeBatches:
     """Batches, where reading stands after each, and what making them took."""
 
     batches: list[tuple[Batch, Place]] = field(default_factory=list)
@@ -328,9 +328,9 @@ class Maker:
     place: Callable[[NDArray[Any]], NDArray[Any]] = aligned  # brings an array to where its consumer wants it
     is_apart: threading.Event = field(default_factory=threading.Event)  # set where batches are not made together
 
-    def __call__(self, group: Group) -> Made:
+    def __call__(self, group: Group) -> MadeBatches:
         """Make the batches of a group."""
-        made = Made(end=group.batches[-1].after)
+        made = MadeBatches(end=group.batches[-1].after)
         rows = self._rows(group, *group.batches)
         columns = self._read(rows, made.tally)
         is_alone = len(group.batches) == 1
@@ -412,7 +412,7 @@ class Maker:
         tally.decode += perf_counter() - begin - decoded.seconds_fetching
         return columns
 
-    def _make_each(self, group: Group, made: Made) -> None:
+    def _make_each(self, group: Group, made: MadeBatches) -> None:
         """A group with damage: batch by batch, with records at fault raised, skipped or replaced."""
         for planned in group.batches:
             rows = self._rows(group, planned)
@@ -425,7 +425,7 @@ class Maker:
                 made.error = error
                 return
 
-    def _make_kept(self, group: Group, planned: PlannedBatch, rows: Ints, kept: Ints, made: Made) -> None:
+    def _make_kept(self, group: Group, planned: PlannedBatch, rows: Ints, kept: Ints, made: MadeBatches) -> None:
         if not len(kept) and self.on_fault == "replace" and planned.bins is None:
             rows, kept = np.full(len(rows), self._stand_in(group, planned)), np.arange(len(rows))
             planned = planned._replace(real=np.zeros(len(rows), bool))
@@ -501,7 +501,7 @@ class Maker:
         tally.layout += perf_counter() - begin
         return Batch(columns, rows, planned.real, epoch)
 
-    def _transform(self, chain: Chain, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally) -> Rows:
+    def _transform(self, chain: Chain, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally) -> ChainRows:
         """The columns transformed, and which rows came through."""
         refused: list[int] = []
 
@@ -513,7 +513,7 @@ class Maker:
 
     def _apply(
         self, chain: Chain, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally, refuse: Refuse
-    ) -> Rows:
+    ) -> ChainRows:
         features, spent = self.split.schema.features, Spent(tally.in_python)
         found = chain.apply_rows(columns, features, rows, epoch=epoch, pool=self.pool, refuse=refuse, spent=spent)
         tally.waited_for_python += spent.waited

@@ -37,15 +37,14 @@ from bushel.reading.shards import (
     FetchedShards,
     InflatedShards,
     MappedShards,
-    Shard,
+    OpenShard,
     ShardSet,
     Wanted,
     load_indexes,
 )
 from bushel.records.files import refuse_others
 from bushel.records.index import row_lengths
-from bushel.records.manifest import MANIFEST_NAME, Manifest, find_manifest
-from bushel.records.manifest import Shard as Promised
+from bushel.records.manifest import MANIFEST_NAME, Manifest, ShardEntry, find_manifest
 from bushel.records.scan import shape_column, to_column
 from bushel.records.survey import probe_schema
 from bushel.storage import AnyPath, as_path, list_files, shard_paths
@@ -164,12 +163,12 @@ class Dataset:
             return restore_all(made, self.manifest, self.where)
 
 
-def open_shards(paths: Sequence[Path], promised: Sequence[Promised] | None = None) -> ShardSet:
+def open_shards(paths: Sequence[Path], promised: Sequence[ShardEntry] | None = None) -> ShardSet:
     """Find the records of files, by their indexes if those are fresh. `promised` is what a manifest says."""
     fetched = is_fetched(paths)
     # Indexes on disk are free, and say what is damaged.
     counts = [shard.records for shard in promised] if fetched and promised is not None else None
-    shards = [Shard(path, told, fetched) for path, told in zip(paths, promised or repeat(None), strict=False)]
+    shards = [OpenShard(path, told, fetched) for path, told in zip(paths, promised or repeat(None), strict=False)]
     if fetched and counts is None:
         load_indexes(shards)
     named = [compression_named(path.name) for path in paths[:1]]  # all shards of a dataset are alike, and say so
@@ -203,7 +202,7 @@ class Split:
         schema: Schema | None = None,
         *,
         label: str = "label",
-        promised: Sequence[Promised] | None = None,
+        promised: Sequence[ShardEntry] | None = None,
         rows: Ints | None = None,
         parts: Sequence[Share] = (),
     ) -> None:

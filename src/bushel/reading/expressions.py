@@ -35,7 +35,7 @@ def _error(text: str, at: int, what: str, *more: str) -> ExpressionError:
     return ExpressionError(f"position {at + 1} of the expression: {what}", help=[f"{text}\n  {' ' * at}^", *more])
 
 
-class Value(NamedTuple):
+class RecordValues(NamedTuple):
     """One value per record: an array, texts, or a constant; and which records have it (None: all)."""
 
     values: Any
@@ -95,8 +95,8 @@ def _token(text: str, match: re.Match[str], at: int) -> Token:
     return Token("sign", match["sign"], at)
 
 
-Columns: TypeAlias = Mapping[str, Value]
-Node: TypeAlias = Callable[[Columns], Value]
+Columns: TypeAlias = Mapping[str, RecordValues]
+Node: TypeAlias = Callable[[Columns], RecordValues]
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ class Expression:
     def __call__(self, columns: Mapping[str, Column], lengths: Mapping[str, NDArray[Any]], count: int) -> Mask:
         """Which of `count` records meet the condition."""
         given = {name: _value(name, column) for name, column in columns.items()}
-        given |= {f"length({name})": Value(counts) for name, counts in lengths.items()}
+        given |= {f"length({name})": RecordValues(counts) for name, counts in lengths.items()}
         return np.broadcast_to(np.asarray(self.node(given).values, bool), count)
 
 
-def _value(name: str, column: Column | SparseColumn) -> Value:
+def _value(name: str, column: Column | SparseColumn) -> RecordValues:
     """A column as one value per record."""
     if isinstance(column, Ragged):
         if column.present is None or (column.lengths > 1).any():
@@ -124,13 +124,13 @@ def _value(name: str, column: Column | SparseColumn) -> Value:
         present = np.asarray(column.lengths == 1)
         if isinstance(column.values, BytesColumn):
             rows = np.cumsum(present) - 1
-            return Value(BytesColumn.of([b"", *column.values]).take(np.where(present, rows + 1, 0)), present)
+            return RecordValues(BytesColumn.of([b"", *column.values]).take(np.where(present, rows + 1, 0)), present)
         values = np.zeros(len(present), np.asarray(column.values).dtype)
         values[present] = np.asarray(column.values).reshape(-1)
-        return Value(values, present)
+        return RecordValues(values, present)
     if isinstance(column, SparseColumn) or (isinstance(column, np.ndarray) and column.ndim > 1):
         raise ExpressionError(f"{name} has several values per record, and a condition needs one")
-    return Value(column)
+    return RecordValues(column)
 
 
 def parse(text: str, known: Collection[str], codes: Mapping[str, Sequence[str]] | None = None) -> Expression:
@@ -214,7 +214,7 @@ class _Parser:
         if (token := self._take("not")) is None:
             return self._comparison()
         inner = self._checked(self._not(), token)
-        return _Condition(lambda columns: Value(~np.asarray(inner(columns).values, bool)))
+        return _Condition(lambda columns: RecordValues(~np.asarray(inner(columns).values, bool)))
 
     def _checked(self, node: Node, token: Token) -> Node:
         if not isinstance(node, _Condition):
@@ -236,7 +236,7 @@ class _Parser:
         if self._take("in") is not None:
             values = [_constant(self._as_codes(value, left)) for value in self._list()]
             found: Node = lambda columns: _is_in(left(columns), values)  # noqa: E731
-            return _Condition(lambda columns: Value(~found(columns).values)) if is_not else _Condition(found)
+            return _Condition(lambda columns: RecordValues(~found(columns).values)) if is_not else _Condition(found)
         if is_not:
             raise self._unexpected("in")
         if isinstance(left, _Feature) and left.name.lower() in ("none", "null", "nan"):
@@ -244,14 +244,14 @@ class _Parser:
         return left
 
     def _compared(self, token: Token, left: Node, right: Node) -> Node:
-        def compare(columns: Columns) -> Value:
+        def compare(columns: Columns) -> RecordValues:
             one, other = left(columns), right(columns)
             if one.is_text != other.is_text:
                 raise _error(self.text, token.at, "one side is text, the other a number")
             found = _compare(token.value, one, other)
             for present in (one.present, other.present):
                 found = found if present is None else found & present
-            return Value(found)
+            return RecordValues(found)
 
         return compare
 
@@ -297,14 +297,14 @@ class _Parser:
         return node
 
     def _number(self, token: Token, calculate: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
-        def value(columns: Columns) -> Value:
+        def value(columns: Columns) -> RecordValues:
             one, other = left(columns), right(columns)
             if one.is_text or other.is_text:
                 raise _error(self.text, token.at, f"{token.value!r} calculates with numbers, not with text")
             present = [part for part in (one.present, other.present) if part is not None]
             with np.errstate(all="ignore"):
                 found = calculate(np.asarray(one.values), np.asarray(other.values))
-            return Value(found, np.logical_and.reduce(present) if present else None)
+            return RecordValues(found, np.logical_and.reduce(present) if present else None)
 
         return value
 
@@ -372,7 +372,7 @@ class _Condition:
     def __init__(self, node: Node) -> None:
         self.node = node
 
-    def __call__(self, columns: Columns) -> Value:
+    def __call__(self, columns: Columns) -> RecordValues:
         return self.node(columns)
 
 
@@ -382,7 +382,7 @@ class _Feature:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, columns: Columns) -> Value:
+    def __call__(self, columns: Columns) -> RecordValues:
         return columns[self.name]
 
 
@@ -393,8 +393,8 @@ class _Constant:
         self.value = value
         self.at = at
 
-    def __call__(self, columns: Columns) -> Value:  # noqa: ARG002
-        return Value(self.value)
+    def __call__(self, columns: Columns) -> RecordValues:  # noqa: ARG002
+        return RecordValues(self.value)
 
 
 def _constant(node: Node) -> Any:
@@ -403,19 +403,19 @@ def _constant(node: Node) -> Any:
 
 
 def _both(join: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
-    return lambda columns: Value(join(left(columns).values, right(columns).values))
+    return lambda columns: RecordValues(join(left(columns).values, right(columns).values))
 
 
 def _missing(node: Node, *, is_not: bool) -> Node:
-    def missing(columns: Columns) -> Value:
+    def missing(columns: Columns) -> RecordValues:
         value = node(columns)
         found = np.zeros((), bool) if value.present is None else ~value.present
-        return Value(~found if is_not else found)
+        return RecordValues(~found if is_not else found)
 
     return missing
 
 
-def _is_in(value: Value, wanted: Sequence[Any]) -> Value:
+def _is_in(value: RecordValues, wanted: Sequence[Any]) -> RecordValues:
     """Which records have one of the wanted values."""
     if isinstance(value.values, BytesColumn):
         texts = [one for one in wanted if isinstance(one, str | bytes)]
@@ -423,10 +423,10 @@ def _is_in(value: Value, wanted: Sequence[Any]) -> Value:
     else:
         numbers = [one for one in wanted if not isinstance(one, str | bytes)]
         found = np.isin(value.values, np.asarray(numbers) if numbers else np.empty(0))
-    return Value(found if value.present is None else found & value.present)
+    return RecordValues(found if value.present is None else found & value.present)
 
 
-def _compare(sign: str, one: Value, other: Value) -> Mask:
+def _compare(sign: str, one: RecordValues, other: RecordValues) -> Mask:
     if not one.is_text:
         with np.errstate(invalid="ignore"):
             return np.asarray(_COMPARISONS[sign](np.asarray(one.values), np.asarray(other.values)))
@@ -436,11 +436,11 @@ def _compare(sign: str, one: Value, other: Value) -> Mask:
     return np.asarray(_COMPARISONS[sign](_objects(one), _objects(other)), bool)
 
 
-def _hashes(value: Value) -> Any:
+def _hashes(value: RecordValues) -> Any:
     texts = value.values
     return hash_values(BytesColumn.of([texts]) if isinstance(texts, str) else texts)
 
 
-def _objects(value: Value) -> Any:
+def _objects(value: RecordValues) -> Any:
     texts = value.values
     return texts.encode() if isinstance(texts, str) else np.array([*texts.to_list(), None], object)[:-1]

@@ -20,12 +20,12 @@ from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import BushelError, BushelWarning, MissingName
 from bushel.parallel import Ahead, Stopwatch
 from bushel.pixels.codecs import decoders
-from bushel.reading.batch import Batch, Made, OnFault, Place, Report
+from bushel.reading.batch import Batch, MadeBatches, OnFault, Place, Report
 from bushel.reading.dataset import Dataset, Split
 from bushel.reading.dataset import open as open_records
 from bushel.reading.layout import Bucket, Layout
 from bushel.reading.order import Order, launched_share
-from bushel.reading.pipeline import ProcessesAhead, Settings, Workers, make_ahead, prepare, threads_of
+from bushel.reading.pipeline import FeedSettings, ProcessesAhead, Workers, make_ahead, prepare, threads_of
 from bushel.reading.raw import fit_to, open
 from bushel.storage import AnyPath
 from bushel.transforms import BatchTransform, Transform, decode_image
@@ -61,7 +61,7 @@ def batches(
     >>> for batch in feed:
     ...     batch["image"], batch["label"]
     """
-    settings = Settings(
+    settings = FeedSettings(
         batch_size=batch_size,
         columns=columns,
         order=order or Order(),
@@ -96,7 +96,7 @@ class Feed:
     goes to one of them. A forked or pickled feed continues where this one stands.
     """
 
-    def __init__(self, split: Split, settings: Settings, pool: Any = None) -> None:
+    def __init__(self, split: Split, settings: FeedSettings, pool: Any = None) -> None:
         self.split = split
         self.settings = settings
         self._pool = pool
@@ -106,7 +106,7 @@ class Feed:
         self._epochs_done = 0
         self._is_through = False
         self._ready: deque[tuple[Batch, Place]] = deque()
-        self._pipeline: Ahead[Made] | ProcessesAhead | None = None
+        self._pipeline: Ahead[MadeBatches] | ProcessesAhead | None = None
         self._error: Exception | None = None  # to be raised after the batches that are ready
         self._report = Report(threads=threads_of(settings), processes=settings.workers.processes)
         self._report.add_missing(split.shards.shards)
@@ -206,7 +206,7 @@ class Feed:
         help = [f"To see what is damaged: bushel {look.format(where)}"]
         return BushelError(f"{where}: an epoch has no intact record", help=help)
 
-    def _start(self) -> Ahead[Made] | ProcessesAhead:
+    def _start(self) -> Ahead[MadeBatches] | ProcessesAhead:
         _warn_of_doubling_workers(self.settings)
         until = None if self.settings.epochs is None else self._epochs_done + self.settings.epochs
         schedule = replace(self._schedule, epochs=until, turn=self.turn)
@@ -280,7 +280,7 @@ def _warn_of_doubling_ranks(order: Order) -> None:
         )
 
 
-def _warn_of_doubling_workers(settings: Settings) -> None:
+def _warn_of_doubling_workers(settings: FeedSettings) -> None:
     """Warn if this process is one of several workers of a DataLoader, and nobody divides the records among them."""
     loading = sys.modules.get("torch.utils.data")
     worker = loading.get_worker_info() if loading else None
@@ -293,7 +293,7 @@ def _warn_of_doubling_workers(settings: Settings) -> None:
         )
 
 
-def _feed_at(split: Split, settings: Settings, state: dict[str, int]) -> Feed:
+def _feed_at(split: Split, settings: FeedSettings, state: dict[str, int]) -> Feed:
     feed = Feed(split, settings)
     feed.restore(state)
     return feed

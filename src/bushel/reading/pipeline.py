@@ -16,13 +16,23 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.errors import BushelError
 from bushel.parallel import Ahead, Worker, WorkerEnded, available_cores
-from bushel.reading.batch import Group, Made, Maker, OnFault, Place, PlannedBatch
+from bushel.reading.batch import Group, MadeBatches, Maker, OnFault, Place, PlannedBatch
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack, bucketed, check_layout
 from bushel.reading.order import Order, Sampler, sampler_of
 from bushel.reading.shards import FetchedShards
 
-__all__ = ["ProcessesAhead", "Schedule", "Settings", "Step", "Steps", "Workers", "make_ahead", "prepare", "threads_of"]
+__all__ = [
+    "FeedSettings",
+    "ProcessesAhead",
+    "Schedule",
+    "Step",
+    "Steps",
+    "Workers",
+    "make_ahead",
+    "prepare",
+    "threads_of",
+]
 
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -202,7 +212,7 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"processes must be at least 0, got {self.processes}")
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class FeedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """All arguments of `batches`, and which of several processes that take turns with the batches of a rank this is."""
 
     batch_size: int
@@ -225,12 +235,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         check_layout(self.layout)
 
 
-def threads_of(settings: Settings) -> int:
+def threads_of(settings: FeedSettings) -> int:
     """How many threads make batches, in all processes together."""
     return max(settings.workers.threads or available_cores(), settings.workers.processes)
 
 
-def prepare(split: Split, settings: Settings, pool: Any = None) -> tuple[Maker, Schedule]:
+def prepare(split: Split, settings: FeedSettings, pool: Any = None) -> tuple[Maker, Schedule]:
     """The maker of batches, in memory from `pool` if that is given, and the schedule that says which to make."""
     order = settings.order
     shuffled_in_blocks = None if order.block is None else order.block * order.window
@@ -261,7 +271,7 @@ def _record_bytes(split: Split) -> float:
     return split.shards.record_bytes() if len(split) else math.inf
 
 
-def _batches_at_once(split: Split, row_bytes: float, settings: Settings) -> int:
+def _batches_at_once(split: Split, row_bytes: float, settings: FeedSettings) -> int:
     """How many batches are made together: one, unless they are so small that starting each alone would cost more."""
     if math.isinf(row_bytes) or settings.workers.ahead == 1:
         return 1
@@ -273,8 +283,8 @@ def _batches_at_once(split: Split, row_bytes: float, settings: Settings) -> int:
 
 
 def make_ahead(
-    maker: Maker, schedule: Schedule, settings: Settings, place: Place, *, first: int = 0, step: int = 1
-) -> Ahead[Made]:
+    maker: Maker, schedule: Schedule, settings: FeedSettings, place: Place, *, first: int = 0, step: int = 1
+) -> Ahead[MadeBatches]:
     """Make the batches of the schedule in threads, from a place on, ahead of the consumer.
 
     Of all groups, it makes number `first`, and every one that is a multiple of `step` later.
@@ -285,7 +295,7 @@ def make_ahead(
     return Ahead(maker, groups, threads=_share(threads_of(settings), step), ahead=ahead)
 
 
-def _with_groups(maker: Maker, schedule: Schedule, settings: Settings) -> Schedule:
+def _with_groups(maker: Maker, schedule: Schedule, settings: FeedSettings) -> Schedule:
     """The schedule with small batches made together where the core transforms them, which takes a look at a record."""
     if not settings.transforms or schedule.pack is not None or settings.workers.ahead is not None:
         return schedule
@@ -298,7 +308,7 @@ def _share(count: int, parts: int) -> int:
     return max(1, count // parts)
 
 
-def _groups_ahead(settings: Settings, schedule: Schedule) -> int:
+def _groups_ahead(settings: FeedSettings, schedule: Schedule) -> int:
     """How many groups of batches may be under way."""
     if settings.workers.ahead is not None:
         return max(1, settings.workers.ahead // schedule.batches_at_once)
@@ -308,7 +318,7 @@ def _groups_ahead(settings: Settings, schedule: Schedule) -> int:
 class ProcessesAhead:
     """The same in processes: each makes every N-th group, and they are asked in turn."""
 
-    def __init__(self, split: Split, settings: Settings, schedule: Schedule, place: Place) -> None:
+    def __init__(self, split: Split, settings: FeedSettings, schedule: Schedule, place: Place) -> None:
         import cloudpickle  # handles lambdas and what __main__ defines
 
         count = settings.workers.processes
@@ -321,10 +331,10 @@ class ProcessesAhead:
                 worker.send(work, None)
                 work = None
 
-    def __next__(self) -> Made:
+    def __next__(self) -> MadeBatches:
         worker = self.workers[self._turn]
         try:
-            made: Made | None = worker.receive()
+            made: MadeBatches | None = worker.receive()
         except WorkerEnded as error:
             raise BushelError(f"{error.message} while it made batches", help=[_FEWER]) from None
         if made is None:
@@ -345,11 +355,11 @@ _FEWER = "If memory ran out: fewer processes, smaller batches, or Workers(ahead=
 class _InProcess:
     """What a process does when it is asked for more."""
 
-    def __init__(self, split: Split, settings: Settings, place: Place, epochs: int | None, number: int) -> None:
+    def __init__(self, split: Split, settings: FeedSettings, place: Place, epochs: int | None, number: int) -> None:
         self._given = split, settings, place, epochs, number
-        self._made: Ahead[Made] | None = None
+        self._made: Ahead[MadeBatches] | None = None
 
-    def __call__(self, _: None) -> Made | None:
+    def __call__(self, _: None) -> MadeBatches | None:
         """The next result; None after the last."""
         if self._made is None:
             split, settings, place, epochs, number = self._given

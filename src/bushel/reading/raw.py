@@ -26,7 +26,7 @@ from bushel.records.files import ELWC, Skipped, not_examples
 from bushel.records.manifest import find_manifest
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import BatchTransform, Transform
-from bushel.transforms.fitted import Learner, merge_layer, needs_fit, next_layer
+from bushel.transforms.fitted import LayerLearner, merge_layer, needs_fit, next_layer
 
 if TYPE_CHECKING:
     from bushel.sources.protocol import Block, Source
@@ -379,7 +379,7 @@ def fit_to(
         train = split.train
         if train is None:
             raise BushelError(f"transforms are fitted on the split {TRAIN!r}, and there is none")
-        learner = Learner(found, next_layer(found), seed)
+        learner = LayerLearner(found, next_layer(found), seed)
         rows = train.rows if train.rows is not None else np.arange(len(train))
         for at in range(0, len(rows), _LEARNT_ROWS):
             usable = train.usable(rows[at : at + _LEARNT_ROWS])

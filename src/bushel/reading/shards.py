@@ -22,8 +22,7 @@ from bushel.errors import BushelError, CorruptRecord, Fault, FileProblem, quanti
 from bushel.parallel import REQUESTS, in_background
 from bushel.records.files import FOOTER, HEADER, Chunk, Skipped, open_file
 from bushel.records.index import Index, index_path, load_lengths, obtain_index, second_look
-from bushel.records.manifest import Shard as Promised
-from bushel.records.manifest import other_size, repair_help
+from bushel.records.manifest import ShardEntry, other_size, repair_help
 from bushel.storage import cache, describe_os_error, open_to_read, status_of
 from bushel.storage.cache import Blocks, Ranges, Spot, the_cache
 from bushel.storage.objects import ObjectPath
@@ -33,8 +32,8 @@ __all__ = [
     "FetchedShards",
     "InflatedShards",
     "MappedShards",
+    "OpenShard",
     "RowFaults",
-    "Shard",
     "ShardSet",
     "StoreShuffle",
     "Wanted",
@@ -84,10 +83,10 @@ class Places:
         return int(self._firsts[record // _STEP]) + before
 
 
-class Shard:
+class OpenShard:
     """One file; its records are located when they are first needed."""
 
-    def __init__(self, path: Path, promised: Promised | None = None, is_fetched: bool = False) -> None:
+    def __init__(self, path: Path, promised: ShardEntry | None = None, is_fetched: bool = False) -> None:
         self.path = path
         self.promised = promised  # what the manifest says about it
         self._is_fetched = is_fetched  # records are then numbered by the manifest, without an index
@@ -190,17 +189,17 @@ class Shard:
         return Skipped(str(self.path), record, offset, HEADER + length + FOOTER, Fault(fault))
 
 
-def wrong_index(shard: Shard) -> FileProblem:
+def wrong_index(shard: OpenShard) -> FileProblem:
     """The error for an index that is wrong about its file, and cannot be replaced while the file is being read."""
     help = [f"Index the file again: bushel index {shard.path}"]
     return FileProblem(index_path(shard.path), "the index says other records than its file has", help=help)
 
 
-def _other_count(records: int, promised: Promised) -> str:
+def _other_count(records: int, promised: ShardEntry) -> str:
     return f"has {quantity(records, 'record')}, and the manifest says {promised.records:,}"
 
 
-def load_indexes(shards: Iterable[Shard]) -> None:
+def load_indexes(shards: Iterable[OpenShard]) -> None:
     """Load the indexes of shards, several at a time, if they are not loaded."""
     missing = [shard for shard in shards if not shard.is_indexed]
     if len(missing) == 1:
@@ -218,7 +217,7 @@ class ShardSet:
 
     is_sequential = False  # records can only be read from the beginning of their shard
 
-    def __init__(self, shards: Sequence[Shard], counts: Sequence[int] | None = None) -> None:
+    def __init__(self, shards: Sequence[OpenShard], counts: Sequence[int] | None = None) -> None:
         self.shards = tuple(shards)
         self.first: Ints = np.zeros(len(self.shards) + 1, np.int64)
         np.cumsum(counts or [len(shard.index) for shard in self.shards], out=self.first[1:])
@@ -306,7 +305,7 @@ class ShardSet:
         found = [(i, 0, -1) for i, row in enumerate(rows.tolist()) if row in self._damaged and i not in known]
         return sorted([*faults, *found])
 
-    def locate(self, row: int) -> tuple[Shard, int]:
+    def locate(self, row: int) -> tuple[OpenShard, int]:
         """The shard of a record, and its number in it."""
         at = int(np.searchsorted(self.first, row, side="right")) - 1
         return self.shards[at], row - int(self.first[at])
@@ -391,7 +390,7 @@ class StoreShuffle(UserWarning):
 class FetchedShards(ShardSet):
     """Shards in a store whose records are numbered consecutively."""
 
-    def __init__(self, shards: Sequence[Shard], counts: Sequence[int] | None = None) -> None:
+    def __init__(self, shards: Sequence[OpenShard], counts: Sequence[int] | None = None) -> None:
         super().__init__(shards, counts)
         self._blocks = Blocks([shard.path for shard in shards])
         self._ranges: Ranges | None = None  # in place of blocks, if these would be fetched many times
@@ -547,7 +546,7 @@ class FetchedShards(ShardSet):
         return bool(doubted)
 
 
-def _places_of(shard: Shard) -> Places:
+def _places_of(shard: OpenShard) -> Places:
     return shard.places
 
 
@@ -591,7 +590,7 @@ class InflatedShards(ShardSet):
 
     is_sequential = True
 
-    def __init__(self, shards: Sequence[Shard], counts: Sequence[int] | None = None) -> None:
+    def __init__(self, shards: Sequence[OpenShard], counts: Sequence[int] | None = None) -> None:
         super().__init__(shards, counts)
         self._held_bytes = _HELD_BYTES
         self._held: OrderedDict[tuple[int, int], Chunk] = OrderedDict()

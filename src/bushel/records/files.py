@@ -110,20 +110,20 @@ class RecordFile:
             yield from _cut_into_chunks(self, iterate_ahead(_inflated(self, max_bytes)), max_bytes, on_fault)
             return
         with open_in_order(self.path) as opened:
-            pieces = (_Piece(data, base, base + len(data) == self.size) for base, data in opened.pieces())
+            pieces = (_Stretch(data, base, base + len(data) == self.size) for base, data in opened.pieces())
             for chunk in _cut_into_chunks(self, pieces, max_bytes, on_fault, opened.read_again):
                 yield chunk if opened.read_again is None else _verified(chunk, opened.read_again)
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Stretch:
     memory: Any
     base: int
     is_last: bool
     fault: Fault | None = None  # why there is no more, if it is not the end
 
 
-def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Piece]:
+def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Stretch]:
     """The inflated file, in pieces; the unread end of one begins the next (see `_cut_into_chunks`)."""
     assert file.compression is not None
     is_first = True
@@ -140,7 +140,7 @@ def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Piece]:
                 _skip(stream, base)
                 continue
             is_last = len(data) < max_bytes
-            yield _Piece(data, base, is_last, stream.fault)
+            yield _Stretch(data, base, is_last, stream.fault)
             base += len(data)
             if is_last:
                 break
@@ -273,7 +273,7 @@ def _header_size(head: bytes, bits: int) -> int:
 
 def _cut_into_chunks(
     file: RecordFile,
-    pieces: Iterator[_Piece],
+    pieces: Iterator[_Stretch],
     max_bytes: int,
     on_fault: FaultHandler,
     read_again: ReadAgain | None = None,

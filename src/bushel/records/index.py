@@ -64,7 +64,7 @@ class Tie(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mtime_ns: int = 0  # of the file, in format 1
 
 
-class Made(msgspec.Struct, frozen=True):
+class ObjectOrigin(msgspec.Struct, frozen=True):
     """How an object came about: the index is written after it, so that finding this means that both are complete."""
 
     build: str  # that made it
@@ -84,7 +84,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     compression: str | None
     columns: list[_ColumnHeader]
     keys: tuple[int, int] | None = None  # where the keys begin in the index file, and how many bytes they take
-    made: Made | None = None
+    made: ObjectOrigin | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Index:
     is_sealed: bool = True  # by its own checksum, which format 1 does not have
     is_certain: bool = True  # False: of an object that looks like the one that was indexed, and may be another
     keys: Any = None  # of all records as bytes, if they are not in a file of their own
-    made: Made | None = None
+    made: ObjectOrigin | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -525,7 +525,7 @@ def _keys_in(memory: NDArray[np.uint8], extent: tuple[int, int], place: Path) ->
     return memory[at : at + size]
 
 
-def read_made(place: Path) -> Made | None:
+def read_made(place: Path) -> ObjectOrigin | None:
     """How the object of an index came about, from the header of the index alone; None if it does not say."""
     found = _head(place, _HEAD_BYTES)
     return None if found is None else found[0].made

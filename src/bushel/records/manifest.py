@@ -40,7 +40,7 @@ MANIFEST_NAME = "dataset.json"
 ARTIFACTS_NAME = "_artifacts"
 
 
-class Shard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ShardEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One file of a split."""
 
     path: str  # relative to the dataset
@@ -52,10 +52,10 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation: int = 0
 
 
-class Split(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SplitEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A named part of the dataset."""
 
-    shards: list[Shard]
+    shards: list[ShardEntry]
     label_counts: dict[str, int] = {}  # by class name, or by the integer as text
 
     @property
@@ -81,7 +81,7 @@ class Balanced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that a reader needs to know about a dataset."""
 
-    splits: dict[str, Split]
+    splits: dict[str, SplitEntry]
     schema: Schema
     raw: Schema | None = None  # the schema of the source, before labels were encoded and transforms ran, if it differs
     label: Label | None = None
@@ -102,7 +102,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         splits = ", ".join(f"{name}: {split.records:,}" for name, split in self.splits.items())
         return f"Manifest({splits} records; {len(self.schema.features)} features)"
 
-    def split(self, name: str, *, where: AnyPath = MANIFEST_NAME) -> Split:
+    def split(self, name: str, *, where: AnyPath = MANIFEST_NAME) -> SplitEntry:
         """One split by name."""
         if name not in self.splits:
             raise MissingName("split", name, self.splits, where=where)
@@ -171,9 +171,9 @@ def _of_tfds(folder: Path, described: Path) -> Manifest:
     sizes = {name: size for name, size in sizes_in(described).items() if not name.startswith((".", "_"))}
     below = described.relative_to(folder).as_posix() + "/" if described != folder else ""
     splits = {
-        name: Split(
+        name: SplitEntry(
             shards=[
-                Shard(path=below + shard, records=records, bytes=sizes.get(shard, 0), sha256="", digest="")
+                ShardEntry(path=below + shard, records=records, bytes=sizes.get(shard, 0), sha256="", digest="")
                 for shard, records in shards.items()
             ]
         )
@@ -231,7 +231,7 @@ def _shards_in(folder: Path, problems: list[FileProblem]) -> list[Path]:
     return sorted(there, key=natural_order)
 
 
-def other_size(size: int, shard: Shard) -> str:
+def other_size(size: int, shard: ShardEntry) -> str:
     """How the size of a file differs from what the manifest says."""
     return f"has {quantity(size, 'byte')}, and the manifest says {shard.bytes:,}"
 
@@ -245,7 +245,7 @@ def _without(path: Path) -> str:
     return f"To read the shards without it, name them: {path.parent / '*.tfrecord*'}"
 
 
-def _why_not(shard: Shard, folder: Path) -> str | None:
+def _why_not(shard: ShardEntry, folder: Path) -> str | None:
     """Why a shard cannot be one of a dataset in this folder; a manifest may come from anybody."""
     parts = PurePosixPath(shard.path).parts
     is_name = parts and max(map(len, parts)) < 256 and shard.path.isprintable()

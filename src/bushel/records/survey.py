@@ -32,7 +32,7 @@ from bushel.data.schema import (
 from bushel.errors import Fault, quantity
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, open_file
-from bushel.records.manifest import Split, has_manifest, read_manifest
+from bushel.records.manifest import SplitEntry, has_manifest, read_manifest
 from bushel.records.scan import read, scan
 from bushel.storage import AnyPath, as_path, list_files
 from bushel.storage.file_kinds import CORE_IMAGES
@@ -134,7 +134,7 @@ def _disagreements(folder: Path, files: Sequence[FileInfo]) -> list[str]:
     return [*found, *(f"{path} is not in the manifest" for path in inside)]
 
 
-def _other_counts(name: str, split: Split, label: Label, folder: Path) -> list[str]:
+def _other_counts(name: str, split: SplitEntry, label: Label, folder: Path) -> list[str]:
     """Whether classes have other numbers of records than the manifest says, by the labels in the records."""
     paths = [folder / shard.path for shard in split.shards if shard.records]
     with warnings.catch_warnings():

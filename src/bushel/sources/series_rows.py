@@ -17,7 +17,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.errors import FileProblem, MissingName
 from bushel.sources.tables.table import TableSource
 
-__all__ = ["Cleaning", "Rows", "clean_rows", "collect_rows"]
+__all__ = ["Cleaning", "SeriesRows", "clean_rows", "collect_rows"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -45,7 +45,7 @@ class Cleaning:
 
 
 @dataclass
-class Rows:
+class SeriesRows:
     """Rows of all series. Cleaned, those of one stretch without a gap follow one another."""
 
     times: NDArray[Any]  # int64 (microseconds where they were dates) or float64
@@ -106,7 +106,7 @@ class Names:
     split: str | None
 
 
-def collect_rows(table: TableSource, names: Names) -> Rows:
+def collect_rows(table: TableSource, names: Names) -> SeriesRows:
     """Read all rows of a table, part by part; values go to a file, the rest stays in memory."""
     wanted = [name for name in (names.time, names.series, names.label, names.split, *names.sensors) if name is not None]
     features = table.schema()
@@ -120,7 +120,7 @@ def collect_rows(table: TableSource, names: Names) -> Rows:
         shutil.rmtree(folder)  # mapped memory stays in use until it is released
 
 
-def _collect(table: TableSource, names: Names, wanted: list[str], path: Path) -> Rows:
+def _collect(table: TableSource, names: Names, wanted: list[str], path: Path) -> SeriesRows:
     series, labels, splits = Codes(), Codes(), Codes()
     times: list[Any] = []
     codes: dict[str, list[Any]] = {"series": [], "label": [], "split": []}
@@ -153,7 +153,7 @@ def _collect(table: TableSource, names: Names, wanted: list[str], path: Path) ->
     if not len(stamps):
         raise FileProblem(table.files[0], f"no row has a time in {names.time!r}")
     shape = (len(stamps), len(names.sensors))
-    return Rows(
+    return SeriesRows(
         stamps,
         np.concatenate(codes["series"]),
         np.memmap(path, np.float64, "r", shape=shape),
@@ -225,7 +225,7 @@ def _numbers(column: Column, name: str, where: str) -> Floats:
     return column.astype(np.float64)
 
 
-def clean_rows(rows: Rows, names: Names, how: Cleaning) -> Rows:
+def clean_rows(rows: SeriesRows, names: Names, how: Cleaning) -> SeriesRows:
     """Sort rows by series and time, and clean them for windows."""
     order = np.lexsort((rows.times, rows.series))
     out_of_order = _out_of_order(rows)
@@ -238,7 +238,7 @@ def clean_rows(rows: Rows, names: Names, how: Cleaning) -> Rows:
     return _joined(rows, made)
 
 
-def _out_of_order(rows: Rows) -> int:
+def _out_of_order(rows: SeriesRows) -> int:
     """The number of rows that are earlier than a row of their series before them."""
     order = np.argsort(rows.series, kind="stable")
     times, series = rows.times[order], rows.series[order]
@@ -249,7 +249,7 @@ def _out_of_order(rows: Rows) -> int:
     return found
 
 
-def _clean_series(rows: Rows, picked: Ints, names: Names, how: Cleaning) -> list[dict[str, Any]]:
+def _clean_series(rows: SeriesRows, picked: Ints, names: Names, how: Cleaning) -> list[dict[str, Any]]:
     times, picked, values = _without_doubles(rows, picked, how)
     labels = None if rows.labels is None else rows.labels[picked]
     splits = None if rows.splits is None else rows.splits[picked]
@@ -273,7 +273,7 @@ def _clean_series(rows: Rows, picked: Ints, names: Names, how: Cleaning) -> list
     return stretches
 
 
-def _without_doubles(rows: Rows, picked: Ints, how: Cleaning) -> tuple[NDArray[Any], Ints, Floats]:
+def _without_doubles(rows: SeriesRows, picked: Ints, how: Cleaning) -> tuple[NDArray[Any], Ints, Floats]:
     times = rows.times[picked]
     values = np.array(rows.values[picked])
     first = np.flatnonzero(np.diff(times, prepend=times[0] - 1) != 0)
@@ -290,7 +290,7 @@ def _without_doubles(rows: Rows, picked: Ints, how: Cleaning) -> tuple[NDArray[A
     return times[keep], picked[keep], values[keep]
 
 
-def _faults(rows: Rows, values: Floats, names: Names, how: Cleaning) -> Ints:
+def _faults(rows: SeriesRows, values: Floats, names: Names, how: Cleaning) -> Ints:
     """Count what is missing or outside of its range; those outside that refuse, by row."""
     faults = np.zeros(len(values), np.int64)
     values[np.isinf(values)] = np.nan
@@ -315,7 +315,7 @@ def _faults(rows: Rows, values: Floats, names: Names, how: Cleaning) -> Ints:
     return faults
 
 
-def _stretches(rows: Rows, times: NDArray[Any], how: Cleaning) -> list[tuple[int, int]]:
+def _stretches(rows: SeriesRows, times: NDArray[Any], how: Cleaning) -> list[tuple[int, int]]:
     steps = np.diff(times)
     if how.gap == "none" or not len(steps):
         return [(0, len(times))]
@@ -388,13 +388,13 @@ def _means(times: NDArray[Any], values: Floats, grid: Floats, step: float) -> Fl
     return np.where(counts > 0, means, values[np.maximum(edges[:-1] - 1, 0)])
 
 
-def _joined(rows: Rows, made: Sequence[Mapping[str, Any]]) -> Rows:
+def _joined(rows: SeriesRows, made: Sequence[Mapping[str, Any]]) -> SeriesRows:
     def join(name: str, dtype: Any) -> Any:
         return np.concatenate([np.asarray(stretch[name], dtype) for stretch in made])
 
     if not made:
         raise FileProblem("series", "no stretch of any series has a time on the grid")
-    return Rows(
+    return SeriesRows(
         join("times", rows.times.dtype),
         join("series", np.int64),
         np.concatenate([stretch["values"].astype(np.float32) for stretch in made]),

@@ -29,7 +29,7 @@ from bushel.sources.series_rows import (
     Names,
     Outside,
     Resample,
-    Rows,
+    SeriesRows,
     clean_rows,
     collect_rows,
 )
@@ -54,7 +54,7 @@ def when(time: Any, *, are_dates: bool) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def window_keys(rows: Rows, first: NDArray[np.int64]) -> list[bytes]:
+def window_keys(rows: SeriesRows, first: NDArray[np.int64]) -> list[bytes]:
     """The series and the time at which the window begins, so that rows added later change no key."""
     names = rows.series_names
     times = rows.times[first]
@@ -86,7 +86,9 @@ def _most_common(windows: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.where(counts.max(axis=1) > 0, found, nothing))
 
 
-def time_cuts(given: str | Mapping[str, Any], rows: Rows, first: NDArray[np.int64]) -> tuple[list[str], NDArray[Any]]:
+def time_cuts(
+    given: str | Mapping[str, Any], rows: SeriesRows, first: NDArray[np.int64]
+) -> tuple[list[str], NDArray[Any]]:
     """Names of splits in order of time, and the times at which each after the first begins."""
     named = named_shares(given, "time_split")
     names, values = list(named), list(named.values())
@@ -99,7 +101,7 @@ def time_cuts(given: str | Mapping[str, Any], rows: Rows, first: NDArray[np.int6
     return names, ordered[np.minimum(at, len(ordered) - 1)]
 
 
-def _until(value: Any, rows: Rows) -> Any:
+def _until(value: Any, rows: SeriesRows) -> Any:
     try:
         return np.datetime64(value, "us").astype(np.int64) if rows.are_dates else float(value)
     except (ValueError, TypeError):
@@ -138,7 +140,7 @@ def series(
     """Take a sample from each window of `length` rows of a series, a window every `stride` rows.
 
     `time` is the column of times: numbers, or dates such as 2024-03-01T12:00:00. `series` is the column that names the
-    series; without it each file is one. `columns` are the sensors: all columns of numbers, if not given. Rows are
+    series; without it each file is one. `columns` are the sensors: all columns of numbers, if not given. SeriesRows are
     put in order; those with the time of another are left out; no window spans a gap (`gap`: a longer step than this;
     "auto" is ten times the median). `every` resamples to even times. Windows with missing values, or values outside of
     `ranges` (`{"temperature": [-40, 125]}`), are refused, unless `missing` and `outside` say otherwise.
@@ -249,7 +251,7 @@ class SeriesSource:
         rows = clean_rows(collect_rows(self.table, self.names), self.names, self.how)
         return self._cut_windows(rows)
 
-    def _cut_windows(self, rows: Rows) -> dict[str, Any]:
+    def _cut_windows(self, rows: SeriesRows) -> dict[str, Any]:
         length, stride = self.cut.length, self.cut.stride
         counted = dict(rows.counted)
         starts = [
@@ -286,7 +288,7 @@ class SeriesSource:
         self.counted = counted
         return made
 
-    def _labels(self, rows: Rows, first: NDArray[np.int64]) -> Column:
+    def _labels(self, rows: SeriesRows, first: NDArray[np.int64]) -> Column:
         """One label per window; missing if its rows have none."""
         assert rows.labels is not None
         assert self.label_feature is not None
@@ -309,7 +311,7 @@ class SeriesSource:
             return values
         return with_missing(values, there)
 
-    def _splits(self, rows: Rows, first: NDArray[np.int64]) -> tuple[BytesColumn | None, NDArray[np.bool_]]:
+    def _splits(self, rows: SeriesRows, first: NDArray[np.int64]) -> tuple[BytesColumn | None, NDArray[np.bool_]]:
         last = first + self.cut.length - 1
         if self.cut.time_split is not None:
             names, cuts = time_cuts(self.cut.time_split, rows, first)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature, Schema
-from bushel.errors import FileProblem, missing_package
+from bushel.data.sound_decoding import load_av
+from bushel.errors import FileProblem
 from bushel.parallel import Helpers
 from bushel.pixels.codecs import Encoded, encode_pixels
 from bushel.pixels.geometry import Fit, Kernel, moved, place
@@ -45,20 +46,10 @@ class _Timeline:
     ends_early: bool = False
 
 
-def load_av() -> Any:
-    """PyAV, if it is installed."""
-    try:
-        import av
-    except ImportError:
-        raise missing_package("PyAV", extra="video", purpose="reading video") from None
-    av.logging.set_level(av.logging.PANIC)
-    return av
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     """The file and its first video stream."""
-    av = load_av()
+    av = load_av("video")
     here = local_copy(path)
     try:
         container = av.open(str(here), metadata_errors="ignore")
@@ -85,7 +76,7 @@ def _words(error: BaseException) -> str:
 
 def _read_timeline(path: Path) -> _Timeline:
     """When frames are shown, from packets alone; if those do not say, from decoded frames."""
-    av = load_av()
+    av = load_av("video")
     with _opened(path) as (container, stream):
         stamps, lasts = [], []
         try:
@@ -112,7 +103,7 @@ def _read_timeline(path: Path) -> _Timeline:
 
 
 def _decoded_stamps(path: Path) -> tuple[list[Any], list[int]]:
-    av = load_av()
+    av = load_av("video")
     stamps: list[Any] = []
     with _opened(path) as (container, stream):
         try:
@@ -125,7 +116,7 @@ def _decoded_stamps(path: Path) -> tuple[list[Any], list[int]]:
 
 def _frames_at(path: Path, stamps: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     """The frames with these timestamps, upright, as RGB, one at a time; those that cannot be decoded are left out."""
-    av = load_av()
+    av = load_av("video")
     wanted = set(stamps.tolist())
     last = max(wanted)
     with _opened(path) as (container, stream):
@@ -185,7 +176,7 @@ def video(
     check_values(video, given)
     choice = _Choice(frames, frames if stride is None else stride, fps, count)
     picture = _Picture(height, width, fit, kernel, form, quality)
-    load_av()
+    load_av("video")
     resolved = {
         "frames": frames if count is None else None,
         "stride": choice.stride if choice.stride != frames else None,

@@ -460,7 +460,7 @@ class Ranges:
             return get(path.key, start, stop, path.status().etag)
 
 
-class StoredArray:
+class ArrayInStore:
     """An array in a .npy object, of which only the blocks that are indexed come to this machine. Thread-safe.
 
     It takes slices, numbers and arrays of numbers along its first axis, as NumPy does.

@@ -14,9 +14,9 @@ from bushel.feeding.adapters import Data, Request, open_split, request_of, row_w
 from bushel.reading import Batch, Feed, Order, Workers
 from bushel.reading.batch import OnFault
 from bushel.reading.layout import Layout
-from bushel.reading.pipeline import Settings
+from bushel.reading.pipeline import FeedSettings
 from bushel.tensorflow.graph import graph_dataset
-from bushel.tensorflow.tensors import as_graph, assemble, components, flat_specs, load, plan
+from bushel.tensorflow.tensors import as_graph, assemble, components, flat_specs, load_tensorflow, plan
 from bushel.transforms import BatchTransform, Transform
 
 __all__ = ["dataset"]
@@ -63,7 +63,7 @@ def dataset(
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     if skip < 0:
         raise ValueError(f"skip must be at least 0, got {skip}")
-    settings = Settings(
+    settings = FeedSettings(
         batch_size=batch_size,
         columns=columns,
         order=order or Order(),
@@ -84,14 +84,14 @@ def dataset(
 
 def _with_length(made: Any, count: int) -> Any:
     """A dataset whose first iterator yields so many batches; TensorFlow would assert that later ones yield as many."""
-    tf = load()
+    tf = load_tensorflow()
     made.cardinality = lambda: tf.constant(count, tf.int64)
     return made
 
 
 def _options(order: Order) -> Any:
     """How `tf.distribute` shares the batches among workers: not at all if each has its rank, otherwise by number."""
-    tf = load()
+    tf = load_tensorflow()
     options = tf.data.Options()
     policies = tf.data.experimental.AutoShardPolicy
     options.experimental_distribute.auto_shard_policy = policies.OFF if order.world > 1 else policies.DATA
@@ -100,7 +100,7 @@ def _options(order: Order) -> Any:
 
 def _native_dataset(request: Request, passes: _Passes) -> Any:
     """A dataset whose iterators each have their own feed, with the epochs after those of the one before."""
-    tf = load()
+    tf = load_tensorflow()
     fields, specs = plan(request)
     joined = passes.joined
     flat = {name: flat_specs(spec) for name, spec in specs.items()}
@@ -134,7 +134,7 @@ def _native_dataset(request: Request, passes: _Passes) -> Any:
 
 def _joined(request: Request) -> int:
     """How many batches are transferred as one: several if all are plain rows of few bytes."""
-    tf = load()
+    tf = load_tensorflow()
     _, specs = plan(request)
     settings = request.settings
     is_plain = settings.order.world == 1 and settings.on_fault == "raise" and not settings.layout
@@ -171,7 +171,7 @@ class _Passes:
         """How many batches the first iterator yields; None if unknown."""
         settings = self._request.settings
         if settings.epochs is None:
-            return int(load().data.INFINITE_CARDINALITY)
+            return int(load_tensorflow().data.INFINITE_CARDINALITY)
         if self._steps is None or settings.on_fault == "skip":
             return None
         return self._whole - self._skip % max(1, self._whole)

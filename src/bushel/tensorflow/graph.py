@@ -14,11 +14,11 @@ from bushel.feeding.adapters import Request
 from bushel.reading import Bucket, Dense, Pack, Pad, Sparse
 from bushel.reading.layout import Layout
 from bushel.reading.order import BufferedShuffle
-from bushel.reading.pipeline import Settings, Steps
+from bushel.reading.pipeline import FeedSettings, Steps
 from bushel.records.files import open_file
 from bushel.storage import local_paths
 from bushel.tensorflow.operations import is_by_row, is_random, transform_batch, transform_row
-from bushel.tensorflow.tensors import as_graph, load, parse_fn, plan
+from bushel.tensorflow.tensors import as_graph, load_tensorflow, parse_fn, plan
 
 __all__ = ["graph_dataset", "lay_out"]
 
@@ -29,7 +29,7 @@ _FILES_AT_ONCE = 16
 def graph_dataset(request: Request, *, skip: int) -> Any:
     """Read raw records, shuffle them while they are small, batch them, and only then parse, decode and transform."""
     _refuse_what_only_the_native_engine_can(request, skip)
-    tf = load()
+    tf = load_tensorflow()
     fields, specs = plan(request)
     settings = request.settings
     steps = Steps(len(request.split), settings.batch_size, settings.order, settings.drop_last)
@@ -46,7 +46,7 @@ def graph_dataset(request: Request, *, skip: int) -> Any:
 
 def _by_batch(request: Request, steps: Steps, specs: dict[str, Any]) -> Any:
     """Batches of columns and the weights of their rows, transformed batch by batch."""
-    tf = load()
+    tf = load_tensorflow()
     settings, schema = request.settings, request.split.schema
     parse, take_share = parse_fn(schema, request.columns), _share(steps)
     transform = transform_batch(settings.transforms, schema, specs)
@@ -61,7 +61,7 @@ def _by_batch(request: Request, steps: Steps, specs: dict[str, Any]) -> Any:
 
 def _by_row(request: Request, steps: Steps, _: dict[str, Any]) -> Any:
     """The same, parsed batch by batch and transformed row by row, which keeps all cores busy with images."""
-    tf = load()
+    tf = load_tensorflow()
     settings, schema = request.settings, request.split.schema
     parse, take_share = parse_fn(schema, request.columns), _share(steps)
     transform = transform_row(settings.transforms, schema)
@@ -83,8 +83,8 @@ def _by_row(request: Request, steps: Steps, _: dict[str, Any]) -> Any:
     return rows.batch(settings.batch_size).repeat(settings.epochs)
 
 
-def _with_seeds(drawn_for: Any, settings: Settings) -> Any:
-    tf = load()
+def _with_seeds(drawn_for: Any, settings: FeedSettings) -> Any:
+    tf = load_tensorflow()
     if not is_random(settings.transforms):
         return drawn_for
     seeds = tf.data.Dataset.random(settings.order.seed, rerandomize_each_iteration=True).batch(2)
@@ -143,7 +143,7 @@ def _shuffled(request: Request, steps: Steps) -> Any:
 
 def _blocks(request: Request) -> Any:
     """Raw records a few at a time: file after file, or from several shuffled files in turns."""
-    tf = load()
+    tf = load_tensorflow()
     files, order, count = _files(request), request.settings.order, len(request.split.paths)
 
     def read(path: Any, kind: Any) -> Any:
@@ -165,16 +165,16 @@ def _files(request: Request) -> Any:
     if len(local_paths(paths)) < len(paths):
         raise ValueError(f'{paths[0]}: engine="graph" reads files of this machine; engine="native" reads stores too')
     kinds = [(open_file(path).compression or "").upper() for path in paths]
-    return load().data.Dataset.from_tensor_slices(([str(path.absolute()) for path in paths], kinds))
+    return load_tensorflow().data.Dataset.from_tensor_slices(([str(path.absolute()) for path in paths], kinds))
 
 
 def _read(path: Any, kind: Any) -> Any:
-    return load().data.TFRecordDataset(path, kind)
+    return load_tensorflow().data.TFRecordDataset(path, kind)
 
 
 def _share(steps: Steps) -> Callable[[Any], tuple[Any, Any]]:
     """The part of a group for one rank, as in `Steps`, and the weight of each of its rows."""
-    tf = load()
+    tf = load_tensorflow()
     order, size = steps.order, steps.batch_size
     rest = steps.size % (size * order.world)
     last = steps.at(steps.size - rest) if rest else None
@@ -199,7 +199,7 @@ def _share(steps: Steps) -> Callable[[Any], tuple[Any, Any]]:
 
 def _as_promised(value: Any, spec: Any) -> Any:
     """A column with the type and static shape of the dataset; other values are an error when they come."""
-    tf = load()
+    tf = load_tensorflow()
     if isinstance(spec, tf.TensorSpec):
         value = value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
         return tf.ensure_shape(tf.cast(value, spec.dtype) if spec.dtype != tf.string else value, spec.shape)
@@ -219,12 +219,12 @@ def lay_out(layout: tuple[Layout, ...], columns: dict[str, Any]) -> dict[str, An
         elif isinstance(step, Sparse):
             columns = _join(step, columns)
         elif isinstance(step, Dense):
-            columns = {**columns, step.feature: load().sparse.to_dense(columns[step.feature])}
+            columns = {**columns, step.feature: load_tensorflow().sparse.to_dense(columns[step.feature])}
     return columns
 
 
 def _pad(step: Pad, columns: dict[str, Any]) -> dict[str, Any]:
-    tf = load()
+    tf = load_tensorflow()
     rows = columns[step.feature]
     if not isinstance(rows, tf.RaggedTensor):
         rows = tf.RaggedTensor.from_tensor(rows, row_splits_dtype=tf.int64)
@@ -245,7 +245,7 @@ def _pad(step: Pad, columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def _join(step: Sparse, columns: dict[str, Any]) -> dict[str, Any]:
-    tf = load()
+    tf = load_tensorflow()
     names = (f"{step.feature}/indices", f"{step.feature}/values")
     places, values = (columns[name] for name in names)
     message = f"{step.feature}: a record must have as many indices as values, all of them below {step.size}"
@@ -260,9 +260,9 @@ def _join(step: Sparse, columns: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in columns.items() if name not in names}, step.feature: joined}
 
 
-def _bucket_records(windows: Any, step: Bucket, schema: Schema, settings: Settings) -> Any:
+def _bucket_records(windows: Any, step: Bucket, schema: Schema, settings: FeedSettings) -> Any:
     """Windows of raw records, each sorted by length, cut into batches, and the batches shuffled."""
-    tf = load()
+    tf = load_tensorflow()
     if step.feature not in schema:
         raise MissingName("feature", step.feature, schema, where="layout")
     parse = parse_fn(schema, [step.feature])

@@ -12,7 +12,7 @@ import numpy as np
 from bushel import _native
 from bushel.data.schema import Schema
 from bushel.errors import SchemaMismatch, missing_package
-from bushel.tensorflow.tensors import load
+from bushel.tensorflow.tensors import load_tensorflow
 from bushel.transforms import (
     Transform,
     brightness,
@@ -60,7 +60,7 @@ _CONTROL = r"[\x00-\x08\x0e-\x1b\x7f\x{80}-\x{84}\x{86}-\x{9f}]"
 
 def clean_texts(texts: Any, *, lower: bool, strip_control: bool) -> Any:
     """The part of cleaning for which there are ops."""
-    tf = load()
+    tf = load_tensorflow()
     if strip_control:
         texts = tf.strings.regex_replace(texts, _CONTROL, "")
     if not lower:
@@ -72,7 +72,7 @@ def clean_texts(texts: Any, *, lower: bool, strip_control: bool) -> Any:
 
 def split_texts(texts: Any, unit: str) -> Any:
     """The tokens of a vector of texts, ragged."""
-    tf = load()
+    tf = load_tensorflow()
     if unit == "byte":
         return tf.strings.bytes_split(texts)
     if unit == "character":
@@ -82,7 +82,7 @@ def split_texts(texts: Any, unit: str) -> Any:
 
 def between_spaces(texts: Any, unit: str) -> Any:
     """Texts with one space wherever a token ends."""
-    return load().strings.regex_replace(texts, _gaps(unit), " ")
+    return load_tensorflow().strings.regex_replace(texts, _gaps(unit), " ")
 
 
 @lru_cache
@@ -97,7 +97,7 @@ class Table:
     """Finds the place of texts in a list, with ops only: a table of TensorFlow's could not be serialised."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        tf = load()
+        tf = load_tensorflow()
         with tf.init_scope():
             hashes = tf.strings.to_hash_bucket_fast(tf.constant(list(names), tf.string), _BUCKETS).numpy()
         order = np.argsort(hashes, kind="stable")
@@ -108,7 +108,7 @@ class Table:
 
     def places(self, texts: Any) -> Any:
         """The place of each text of a vector; the number of names if it is not one of them."""
-        tf = load()
+        tf = load_tensorflow()
         count = len(self._names)
         if not count:
             return tf.zeros_like(texts, tf.int64)
@@ -142,7 +142,7 @@ def _clean(step: Any, texts: Any, _: Any) -> Any:
 
 
 def _tokenise(step: Any, texts: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     tokens = split_texts(texts, step.unit)
     if step.unit == "byte":
         flat = tf.cast(tf.io.decode_raw(tokens.values, tf.uint8), tf.int64)[:, 0] + 2
@@ -158,7 +158,7 @@ def _tokenise(step: Any, texts: Any) -> Any:
 
 def _codes(step: Any, values: Any) -> Any:
     """The code of each category; the number of classes if it is not one."""
-    tf = load()
+    tf = load_tensorflow()
     names, count = step.names, len(step.names)
     if values.dtype == tf.string:
         codes = _table_of(tuple(str(name) for name in names)).places(values)
@@ -176,7 +176,7 @@ def _codes(step: Any, values: Any) -> Any:
 
 
 def _one_hot(step: Any, values: Any) -> Any:
-    return load().one_hot(_codes(step, values), len(step.names), dtype="int64")
+    return load_tensorflow().one_hot(_codes(step, values), len(step.names), dtype="int64")
 
 
 STRING_OPS: dict[type, Callable[[Any, Any, Any], Any]] = {
@@ -251,14 +251,14 @@ def _keras() -> Any:
 @cache
 def _standardise() -> Any:
     @_keras().saving.register_keras_serializable(package="bushel")
-    class Standardise:
+    class StandardiseText:
         """Texts cleaned, with one space between tokens."""
 
         def __init__(self, unit: str, lower: bool, strip_control: bool) -> None:
             self.unit, self.lower, self.strip_control = unit, lower, strip_control
 
         def __call__(self, texts: Any) -> Any:
-            texts = load().convert_to_tensor(texts, "string")
+            texts = load_tensorflow().convert_to_tensor(texts, "string")
             texts = clean_texts(texts, lower=self.lower, strip_control=self.strip_control)
             return texts if self.unit == "character" else between_spaces(texts, self.unit)
 
@@ -266,10 +266,10 @@ def _standardise() -> Any:
             return {"unit": self.unit, "lower": self.lower, "strip_control": self.strip_control}
 
         @classmethod
-        def from_config(cls, config: dict[str, Any]) -> Standardise:
+        def from_config(cls, config: dict[str, Any]) -> StandardiseText:
             return cls(**config)
 
-    return Standardise
+    return StandardiseText
 
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
@@ -278,7 +278,7 @@ _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.5
 
 def decode(step: Any, data: Any, encoding: str) -> Any:
     """Encoded bytes to pixels, with the accurate kernel, as in the native engine."""
-    tf = load()
+    tf = load_tensorflow()
     if step.at_least is not None:
         raise ValueError('engine must be "native" for decode_image(at_least=...): TensorFlow decodes at one scale')
     if step.dtype != "uint8":
@@ -298,12 +298,12 @@ def decode(step: Any, data: Any, encoding: str) -> Any:
 
 
 def _decode_opaque(step: Any, data: Any) -> Any:
-    return load().io.decode_jpeg(data, step.channels, dct_method="INTEGER_ACCURATE")  # reads PNG and GIF too
+    return load_tensorflow().io.decode_jpeg(data, step.channels, dct_method="INTEGER_ACCURATE")  # reads PNG and GIF too
 
 
 def _decode_on_background(step: Any, data: Any) -> Any:
     """A PNG, whose transparent pixels show the background, in the same integers as the native engine."""
-    tf = load()
+    tf = load_tensorflow()
     image = tf.cast(tf.io.decode_png(data, 4), tf.int32)
     alpha = image[..., 3:]
     colours = (image[..., :3] * alpha + tf.constant(step.background) * (255 - alpha) + 127) // 255
@@ -322,24 +322,24 @@ def _resize(step: Any, image: Any, _: Any) -> Any:
 
 def _to_size(image: Any, step: Any, *, antialias: bool = False) -> Any:
     """The kernel for floats gives the same bits as the one for bytes, in two thirds of the time."""
-    tf = load()
+    tf = load_tensorflow()
     return tf.image.resize(tf.cast(image, tf.float32), [step.height, step.width], antialias=antialias)
 
 
 def _as_dtype(image: Any, dtype: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     if tf.dtypes.as_dtype(dtype) == tf.uint8:
         return tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8)
     return tf.cast(image, dtype)
 
 
 def _like(changed: Any, image: Any) -> Any:
-    return _as_dtype(load().clip_by_value(changed, 0, 255), image.dtype)
+    return _as_dtype(load_tensorflow().clip_by_value(changed, 0, 255), image.dtype)
 
 
 def _crop(step: Any, image: Any, at: tuple[Any, Any] | None) -> Any:
     """Crop a part; `down` and `across`, from 0 to 1, are its place in the free space; None: the centre."""
-    tf = load()
+    tf = load_tensorflow()
     size = tf.constant([step.height, step.width])
     room = tf.shape(image)[:2] - size
     message = f"{step.feature}: an image is smaller than the crop of {step.height} x {step.width}"
@@ -359,7 +359,7 @@ def _random_crop(step: Any, image: Any, uniforms: Any) -> Any:
 
 
 def _random_flip(step: Any, image: Any, uniforms: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     image = tf.cond(uniforms[0] < 0.5, lambda: image[:, ::-1], lambda: image)
     if step.vertical:
         image = tf.cond(uniforms[1] < 0.5, lambda: image[::-1], lambda: image)
@@ -367,7 +367,7 @@ def _random_flip(step: Any, image: Any, uniforms: Any) -> Any:
 
 
 def _random_resized_crop(step: Any, image: Any, uniforms: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     size = tf.cast(tf.shape(image)[:2], tf.float32)
     area = size[0] * size[1] * (step.area[0] + uniforms[0] * (step.area[1] - step.area[0]))
     low, high = (math.log(side) for side in step.ratio)
@@ -380,26 +380,26 @@ def _random_resized_crop(step: Any, image: Any, uniforms: Any) -> Any:
 
 
 def _brightness(step: Any, image: Any, uniforms: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     return _like(tf.cast(image, tf.float32) + 255 * _between(-step.most, step.most, uniforms), image)
 
 
 def _contrast(step: Any, image: Any, uniforms: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     floats = tf.cast(image, tf.float32)
     mean = tf.reduce_mean(floats, axis=[0, 1])
     return _like((floats - mean) * _between(1 - step.most, 1 + step.most, uniforms) + mean, image)
 
 
 def _saturation(step: Any, image: Any, uniforms: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     floats = tf.cast(image, tf.float32)
     grey = tf.tensordot(floats, tf.constant(_GREY), 1)[..., None]
     return _like((floats - grey) * _between(1 - step.most, 1 + step.most, uniforms) + grey, image)
 
 
 def _hue(step: Any, image: Any, uniforms: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     angle = 2 * math.pi * _between(-step.most, step.most, uniforms)
     cosine, sine = tf.cos(angle), tf.sin(angle)
     turn = tf.stack([[1.0, 0.0, 0.0], [0.0, cosine, -sine], [0.0, sine, cosine]])
@@ -408,7 +408,7 @@ def _hue(step: Any, image: Any, uniforms: Any) -> Any:
 
 
 def _cutout(step: Any, image: Any, uniforms: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     inside = []
     for axis in (0, 1):
         side = tf.shape(image)[axis]
@@ -465,7 +465,7 @@ def transform_row(transforms: Sequence[Any], schema: Schema) -> Callable[[dict[s
     chains = chains_of(transforms)
 
     def apply(row: dict[str, Any], seed: Any) -> dict[str, Any]:
-        tf = load()
+        tf = load_tensorflow()
         for number, (source, target, chain) in enumerate(chains):
             drawn = tf.random.stateless_uniform([len(chain), _UNIFORMS], tf.stack([seed[0], seed[1] + number]))
             encoding = schema[source].encoding if source in schema else "list"
@@ -475,7 +475,7 @@ def transform_row(transforms: Sequence[Any], schema: Schema) -> Callable[[dict[s
     return apply
 
 
-class Chain(NamedTuple):
+class FeatureChain(NamedTuple):
     """Transforms that run one after the other on one feature, and their result."""
 
     source: str
@@ -483,9 +483,9 @@ class Chain(NamedTuple):
     steps: list[Any]
 
 
-def chains_of(transforms: Sequence[Any]) -> list[Chain]:
+def chains_of(transforms: Sequence[Any]) -> list[FeatureChain]:
     """The transforms of each feature; refuses those without ops."""
-    chains: list[Chain] = []
+    chains: list[FeatureChain] = []
     for step in transforms:
         if not (type(step) is decode_image or type(step) in _OPERATIONS):
             raise ValueError(f'engine must be "native" for {type(step).__name__}: there are no TensorFlow ops for it')
@@ -494,7 +494,7 @@ def chains_of(transforms: Sequence[Any]) -> list[Chain]:
         if last is not None and last.source == last.target == step.feature == target:
             last.steps.append(step)
         else:
-            chains.append(Chain(step.feature, target, [step]))
+            chains.append(FeatureChain(step.feature, target, [step]))
     return chains
 
 
@@ -514,7 +514,7 @@ def _make_chain(chain: list[Any], schema: Schema, name: str) -> Callable[[Any, A
 
     def change(value: Any, spec: Any, seed: Any) -> Any:
         """Each row separately, because decoded rows may have any size until they are resized."""
-        tf = load()
+        tf = load_tensorflow()
         rows = value.nrows() if isinstance(value, tf.RaggedTensor) else tf.shape(value)[0]
         drawn = tf.random.stateless_uniform([rows, len(chain), _UNIFORMS], tf.stack(seed))
 
@@ -541,7 +541,7 @@ def _apply_chain(chain: list[Any], value: Any, uniforms: Any, encoding: str) -> 
 
 
 def _map_values(chain: list[Any], value: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     if isinstance(value, tf.RaggedTensor):
         return value.with_flat_values(_map_values(chain, value.flat_values))
     for step in chain:
@@ -550,29 +550,29 @@ def _map_values(chain: list[Any], value: Any) -> Any:
 
 
 def _cast(step: Any, value: Any, _: Any) -> Any:
-    return load().cast(value, step.dtype)
+    return load_tensorflow().cast(value, step.dtype)
 
 
 def _normalise(step: Any, value: Any, _: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     mean, std = tf.constant(step.mean, tf.float32), tf.constant(step.std, tf.float32)
     return (tf.cast(value, tf.float32) - mean) / std
 
 
 def _scale(step: Any, value: Any, uniforms: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     return tf.cast(value, tf.float32) * (1 - step.most + 2 * step.most * uniforms[0])
 
 
 def _jitter(step: Any, value: Any, uniforms: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     seed = tf.cast(uniforms[:2] * 2.0**31, tf.int64)
     noise = tf.random.stateless_normal(tf.shape(value), seed, stddev=step.std)
     return tf.cast(value, tf.float32) + noise
 
 
 def _window(step: Any, value: Any, uniforms: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     room = tf.shape(value)[0] - step.length
     message = f"{step.feature}: the series has fewer than {step.length} steps"
     with tf.control_dependencies([tf.debugging.assert_non_negative(room, message)]):

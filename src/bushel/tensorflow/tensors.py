@@ -21,7 +21,7 @@ __all__ = [
     "assemble",
     "components",
     "flat_specs",
-    "load",
+    "load_tensorflow",
     "parse_fn",
     "parse_spec",
     "plan",
@@ -33,29 +33,29 @@ __all__ = [
 _STORED = {BYTES_KIND: "string", FLOAT_KIND: "float32", INT_KIND: "int64"}
 
 
-def load() -> Any:
+def load_tensorflow(purpose: str = "bushel.tensorflow") -> Any:
     """The module `tensorflow`."""
     try:
         import tensorflow
     except ImportError:
-        raise missing_package("TensorFlow", extra="tensorflow", purpose="bushel.tensorflow") from None
+        raise missing_package("TensorFlow", extra="tensorflow", purpose=purpose) from None
     return tensorflow
 
 
 def as_graph(function: Callable[..., Any]) -> Any:
     """A function for `Dataset.map` that consists of ops already, so that autograph need not rewrite its source."""
-    return load().autograph.experimental.do_not_convert(function)
+    return load_tensorflow().autograph.experimental.do_not_convert(function)
 
 
 def stored_dtype(feature: Feature) -> Any:
     """The type of the list that holds a feature in a record."""
-    return load().dtypes.as_dtype(_STORED[feature.kind])
+    return load_tensorflow().dtypes.as_dtype(_STORED[feature.kind])
 
 
 def value_dtype(feature: Feature) -> Any:
     """The type of a feature's values after parsing; raw tensors keep their own."""
     is_own = feature.encoding in ("raw", "sparse") or feature.reads_as
-    return load().dtypes.as_dtype(feature.value_dtype) if is_own else stored_dtype(feature)
+    return load_tensorflow().dtypes.as_dtype(feature.value_dtype) if is_own else stored_dtype(feature)
 
 
 def plan(request: Request) -> tuple[Fields, dict[str, Any]]:
@@ -99,7 +99,7 @@ def _is_padded_to_longest(name: str, layout: tuple[Any, ...]) -> bool:
 
 
 def _spec_of_feature(feature: Feature, rows: int | None) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     dtype = value_dtype(feature)
     if feature.encoding == "sparse":
         return tf.SparseTensorSpec([rows, *feature.shape], dtype)
@@ -115,7 +115,7 @@ def _spec_of_feature(feature: Feature, rows: int | None) -> Any:
 
 
 def _spec_of_column(column: Any, rows: int | None, *, varies: bool) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     if isinstance(column, SparseColumn):
         return tf.SparseTensorSpec([rows, column.shape[1]], column.values.dtype)
     if isinstance(column, BytesColumn):
@@ -133,7 +133,7 @@ def _spec_of_column(column: Any, rows: int | None, *, varies: bool) -> Any:
 
 def flat_specs(spec: Any) -> list[Any]:
     """The plain tensors that a column is transferred as."""
-    tf = load()
+    tf = load_tensorflow()
     if isinstance(spec, tf.SparseTensorSpec):
         return [tf.TensorSpec([None, 2], tf.int64), tf.TensorSpec([None], spec.dtype), tf.TensorSpec([2], tf.int64)]
     if not isinstance(spec, tf.RaggedTensorSpec):
@@ -145,7 +145,7 @@ def flat_specs(spec: Any) -> list[Any]:
 
 def components(name: str, column: Any, spec: Any) -> list[NDArray[Any]]:
     """A column as the arrays that `flat_specs` describes."""
-    tf = load()
+    tf = load_tensorflow()
     if isinstance(column, SparseColumn):
         return [column.indices, column.values, np.array(column.shape, np.int64)]
     if not isinstance(spec, tf.RaggedTensorSpec):
@@ -161,7 +161,7 @@ def components(name: str, column: Any, spec: Any) -> list[NDArray[Any]]:
 
 def _flat_values(column: Any, splits: NDArray[Any], spec: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     """Values with the dimensions of the spec: optional features come as flat lists, whatever their shape."""
-    tf = load()
+    tf = load_tensorflow()
     if isinstance(column, BytesColumn) and spec.dtype != tf.string:  # raw tensors that some rows lack
         dtype = np.dtype(spec.dtype.as_numpy_dtype)
         return column.data.view(dtype), column.offsets[splits] // dtype.itemsize
@@ -190,7 +190,7 @@ def _dense(name: str, column: Any, spec: Any) -> NDArray[Any]:
 
 def assemble(spec: Any, tensors: list[Any]) -> Any:
     """The tensors of `components` as one value."""
-    tf = load()
+    tf = load_tensorflow()
     if isinstance(spec, tf.SparseTensorSpec):
         indices, values, shape = tensors
         return tf.SparseTensor(indices, values, tf.stack([shape[0], spec.shape[1]]))
@@ -232,7 +232,7 @@ def parse_fn(schema: Schema, columns: Columns | None = None) -> Callable[[Any], 
 
     >>> tf.data.TFRecordDataset(files).batch(256).map(parse_fn(schema), tf.data.AUTOTUNE)
     """
-    tf = load()
+    tf = load_tensorflow()
     chosen = choose(schema, columns)
     context = {name: _tf_feature(name, f) for name, f in chosen.items() if not f.sequence}
     lists = {name: _tf_feature(name, f) for name, f in chosen.items() if f.sequence}
@@ -281,7 +281,7 @@ def _is_tf_feature(expected: Any) -> bool:
 
 def _check_expected(name: str, feature: Feature, expected: Any) -> None:
     """Refuse an expected type that differs from the schema."""
-    tf = load()
+    tf = load_tensorflow()
     is_spec = _is_tf_feature(expected)
     wanted = tf.dtypes.as_dtype(expected.dtype if is_spec else expected)
     actual = stored_dtype(feature) if is_spec else value_dtype(feature)
@@ -295,7 +295,7 @@ def _check_expected(name: str, feature: Feature, expected: Any) -> None:
 
 
 def _tf_feature(name: str, feature: Feature) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     dtype = stored_dtype(feature)
     if feature.encoding == "sparse":
         return tf.io.SparseFeature(f"{name}/indices", f"{name}/values", value_dtype(feature), feature.shape[0])
@@ -306,7 +306,7 @@ def _tf_feature(name: str, feature: Feature) -> Any:
 
 def _retyped(feature: Feature, value: Any) -> Any:
     """Values in the type that they had before they were stored."""
-    tf = load()
+    tf = load_tensorflow()
     if not feature.reads_as:
         return value
     if feature.reads_as != "uint64":
@@ -318,7 +318,7 @@ def _retyped(feature: Feature, value: Any) -> Any:
 
 def _restore(name: str, feature: Feature, value: Any) -> Any:
     """Restore what was stored: decode raw tensors, and restore shapes."""
-    tf = load()
+    tf = load_tensorflow()
     if feature.encoding == "sparse":
         return value
     if feature.sequence:
@@ -334,7 +334,7 @@ def _restore(name: str, feature: Feature, value: Any) -> Any:
 
 def _restore_lists(name: str, feature: Feature, rows: Any) -> Any:
     """The steps of sequences, each with the shape of one step."""
-    tf = load()
+    tf = load_tensorflow()
     if feature.is_ragged and not feature.is_one_value:
         return _reshape_rows(name, feature, rows)
     count = 1 if feature.is_one_value else count_of(feature.shape)
@@ -348,7 +348,7 @@ def _restore_lists(name: str, feature: Feature, rows: Any) -> Any:
 
 def _reshape_rows(name: str, feature: Feature, rows: Any) -> Any:
     """Rows of flat values as rows with more dimensions."""
-    tf = load()
+    tf = load_tensorflow()
     inner = feature.shape[1:]
     if not inner or feature.kind == BYTES_KIND:
         return rows
@@ -360,7 +360,7 @@ def _reshape_rows(name: str, feature: Feature, rows: Any) -> Any:
 
 
 def _decode_raw(name: str, feature: Feature, value: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     inner = [size for size in feature.shape if size is not None]
     step = np.dtype(feature.dtype).itemsize * count_of(inner)
     sizes = tf.cast(tf.strings.length(value), tf.int64)
@@ -379,7 +379,7 @@ def _decode_raw(name: str, feature: Feature, value: Any) -> Any:
 
 def _flat_raw(name: str, feature: Feature, value: Any) -> Any:
     """Raw tensors that some records lack, as flat lists like all optional features."""
-    tf = load()
+    tf = load_tensorflow()
     decoded = _decode_raw(name, feature, value.values)
     if not feature.is_ragged:
         flat = tf.reshape(decoded, [-1])
@@ -389,7 +389,7 @@ def _flat_raw(name: str, feature: Feature, value: Any) -> Any:
 
 
 def _first_row(value: Any) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     if isinstance(value, tf.SparseTensor):
         return tf.sparse.reshape(value, value.dense_shape[1:])
     return value[0]

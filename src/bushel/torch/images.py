@@ -13,9 +13,9 @@ import torch
 from bushel._native import Change, Kernel
 from bushel.data.columns import BytesColumn
 from bushel.errors import missing_package
-from bushel.pixels.headers import Codec, read_headers
+from bushel.pixels.headers import NativeCodec, read_headers
 from bushel.reading import Batch
-from bushel.reading.pipeline import Settings
+from bushel.reading.pipeline import FeedSettings
 from bushel.transforms import BatchTransform
 from bushel.transforms.canvas import Canvas, PaintJob
 from bushel.transforms.image import DecodeImage
@@ -44,7 +44,7 @@ class Left(msgspec.Struct, frozen=True):
         return columns
 
 
-def divide(settings: Settings) -> tuple[Settings, DeviceImages]:
+def divide(settings: FeedSettings) -> tuple[FeedSettings, DeviceImages]:
     """The settings for what the CPU does, and the rest: decoding images, and all that is done to their pixels."""
     steps = list(enumerate(settings.transforms))
     decoding = next((step for _, step in steps if isinstance(step, DecodeImage)), None)
@@ -104,7 +104,7 @@ class DeviceImages:
         sizes = canvas.original_sizes.tolist()
         strides = [width * canvas.channels for _, width in sizes]
         places = [0] * len(column)
-        rows = np.flatnonzero(read_headers(column).codec == Codec.JPEG).tolist()
+        rows = np.flatnonzero(read_headers(column).codec == NativeCodec.JPEG).tolist()
         images = self._decode_jpegs([column[row] for row in rows], canvas, device)
         for row, image in zip(rows, images, strict=True):
             if image is not None and [image.height, image.width] == sizes[row]:

@@ -29,7 +29,7 @@ from bushel.reading import Batch, Feed, Order, Report, Workers
 from bushel.reading.batch import Group, Maker, OnFault, Passed, Place, PlannedBatch, Tally
 from bushel.reading.layout import Layout
 from bushel.reading.order import launched_share
-from bushel.reading.pipeline import Settings, prepare
+from bushel.reading.pipeline import FeedSettings, prepare
 from bushel.torch.images import DeviceImages, divide
 from bushel.torch.tensors import Form, parts_of, tensor_of, to_torch
 from bushel.transforms import BatchTransform, Transform
@@ -189,7 +189,7 @@ def loader(
         raise ValueError(f"decode must be one of cpu, cuda; got {decode!r}")
     if ahead < 1:
         raise ValueError(f"ahead must be at least 1, got {ahead}")
-    settings = Settings(
+    settings = FeedSettings(
         batch_size=batch_size,
         columns=columns,
         order=order or Order(),
@@ -207,11 +207,11 @@ def loader(
         settings, images = divide(settings)
     request = request_of(open_split(data, split), settings, label)
     where = None if device is None else str(device)
-    return Loader(request, Target(Form(memory_format, dtype), where, ahead, images), group)
+    return Loader(request, Delivery(Form(memory_format, dtype), where, ahead, images), group)
 
 
 @dataclass(frozen=True)
-class Target:
+class Delivery:
     """What tensors become, where they go, how many in advance, and what happens to images there."""
 
     form: Form
@@ -227,7 +227,7 @@ class Loader(IterableDataset):  # type: ignore[misc]
     workers then share its batches; there, `set_epoch` must say which epoch comes. One loop over it runs at a time.
     """
 
-    def __init__(self, request: Request, target: Target, group: Any = None) -> None:
+    def __init__(self, request: Request, target: Delivery, group: Any = None) -> None:
         super().__init__()
         self._request = request
         self._target = target
@@ -327,7 +327,7 @@ class Loader(IterableDataset):  # type: ignore[misc]
         rank, world = _share_of_process(self._group)
         return replace(order, rank=rank, world=world)
 
-    def _of_worker(self, settings: Settings, worker: Any) -> Settings:
+    def _of_worker(self, settings: FeedSettings, worker: Any) -> FeedSettings:
         """The settings of one of several workers, which take turns: their batches come in the order without workers."""
         if self._target.device is not None:
             raise BushelError(
@@ -422,7 +422,7 @@ def dataset(
 
     >>> DataLoader(bushel.torch.dataset("data", "train"), 64, shuffle=True, collate_fn=bushel.torch.collate)
     """
-    settings = Settings(
+    settings = FeedSettings(
         batch_size=1,
         columns=columns,
         order=Order(seed=seed),

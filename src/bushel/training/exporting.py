@@ -33,11 +33,11 @@ from bushel.keras import load_keras
 from bushel.storage import AnyPath
 from bushel.tensorflow.graph import lay_out
 from bushel.tensorflow.operations import Table, chains_of, transform_batch
-from bushel.tensorflow.tensors import load, parse_fn, value_dtype
+from bushel.tensorflow.tensors import load_tensorflow, parse_fn, value_dtype
 from bushel.training.predicting import TrainedModel, open_run
 from bushel.transforms import cast, decode_image, normalise, resize
 
-__all__ = ["FORMATS", "Exported", "export_run"]
+__all__ = ["FORMATS", "ExportedModel", "export_run"]
 
 Format: TypeAlias = Literal["savedmodel", "onnx", "litert"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -60,7 +60,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     is_verified: bool = False
 
 
-class Exported(msgspec.Struct, frozen=True, kw_only=True):
+class ExportedModel(msgspec.Struct, frozen=True, kw_only=True):
     """What was exported: where it is, how it is called, and what its format could not hold."""
 
     path: str
@@ -81,7 +81,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 def export_run(
     run: AnyPath, out: AnyPath, *, format: Format = "savedmodel", verify: bool = True, overwrite: bool = False
-) -> Exported:
+) -> ExportedModel:
     """Export the model of a run to the folder `out`, and verify it with the golden inputs of its contract.
 
     A `savedmodel` has up to three signatures: `serving_default` takes raw samples (bytes of images, texts, columns),
@@ -106,7 +106,7 @@ def export_run(
         _WRITERS[format](server, entries, made / _FILES[format])
         verified = _verify(opened.contract, entries, made, format, server.notes) if verify else set()
         signatures = [_described(entry, opened.contract, entry.name in verified) for entry in entries]
-        exported = Exported(
+        exported = ExportedModel(
             path=str(folder),
             format=format,
             signatures=signatures,
@@ -121,7 +121,7 @@ def export_run(
 
 
 def _demand_tensorflow() -> None:
-    load()
+    load_tensorflow()
     backend = load_keras("bushel export").backend.backend()
     if backend != "tensorflow":
         raise ValueError(f"bushel export needs Keras on TensorFlow, and it runs on {backend}")
@@ -173,7 +173,7 @@ class _Server:
         return _Entry("tensors", {given.name: _spec(given) for given in self.preparation.inputs}, self._answer, golden)
 
     def _example_entry(self) -> _Entry:
-        tf = load()
+        tf = load_tensorflow()
         schema, features = self.contract.schema, list(self.preparation.features)
         parse = parse_fn(schema, features)
         chains_of(self.preparation.steps)
@@ -210,7 +210,7 @@ class _Server:
 
     def plain_entry(self, format: Format) -> _Entry:
         """The inputs before they are scaled, for formats that cannot decode images or know no text."""
-        tf = load()
+        tf = load_tensorflow()
         for given in self.preparation.inputs:
             if given.dtype == "string":
                 raise SchemaMismatch(
@@ -239,7 +239,7 @@ class _Server:
 
     def _from_records(self, columns: Tensors) -> Tensors:
         """Records to answers: transforms, layout, and missing values as the model is fed them."""
-        tf = load()
+        tf = load_tensorflow()
         specs = {given.name: _spec(given) for given in self.preparation.inputs}
         columns = transform_batch(self.preparation.steps, self.contract.schema, specs)(columns, (0, 0))
         columns = lay_out(self.preparation.layout, columns)
@@ -252,7 +252,7 @@ class _Server:
 
     def _answer(self, inputs: Tensors) -> Tensors:
         """The model's outputs, as probabilities by class or as numbers."""
-        tf, target = load(), self.contract.target
+        tf, target = load_tensorflow(), self.contract.target
         outputs = tf.cast(self.model({given.name: inputs[given.name] for given in self.preparation.inputs}), tf.float32)
         if target.kind == "regression":
             return {"value": outputs[:, 0] if target.width == 1 else outputs}
@@ -266,7 +266,7 @@ class _Server:
 
     def with_labels(self, answers: Tensors) -> Tensors:
         """The names of the classes too, which only TensorFlow's own format holds."""
-        tf, target = load(), self.contract.target
+        tf, target = load_tensorflow(), self.contract.target
         if not target.is_classes or answers["probabilities"].shape[-1] != len(target.classes):
             return answers
         best = tf.argmax(answers["probabilities"], axis=1)
@@ -294,7 +294,7 @@ def _network(model: Any) -> Callable[[Tensors], Any]:
 
 def _trees_function(trees: Trees) -> Callable[[Tensors], Any]:
     """The same trees as ops: all rows go down all trees together, as many times as the deepest tree has levels."""
-    tf, forest = load(), trees.forest
+    tf, forest = load_tensorflow(), trees.forest
     feature, left, right = (np.asarray(part, np.int32) for part in (forest.feature, forest.left, forest.right))
     # The largest float32 that is at most the threshold: float32 values compare with it in the same way.
     threshold = forest.threshold.astype(np.float32)
@@ -333,7 +333,7 @@ def _depth(trees: Trees) -> int:
 
 
 def _table(trees: Trees, inputs: Tensors) -> Any:
-    tf, parts = load(), []
+    tf, parts = load_tensorflow(), []
     for given in trees.inputs:
         value = inputs[given.name]
         if given.levels is None:
@@ -351,7 +351,7 @@ def _table(trees: Trees, inputs: Tensors) -> Any:
 
 
 def _spec(given: Input) -> Any:
-    return load().TensorSpec([None, *given.shape], given.dtype, name=_argument(given.name))
+    return load_tensorflow().TensorSpec([None, *given.shape], given.dtype, name=_argument(given.name))
 
 
 def _argument(name: str) -> str:
@@ -361,7 +361,7 @@ def _argument(name: str) -> str:
 
 
 def _raw_spec(name: str, feature: Feature) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     if feature.sequence or feature.is_ragged or feature.encoding == "sparse":
         raise SchemaMismatch("lists of different lengths have no form of their own in a signature", at=name)
     if feature.kind == BYTES_KIND and feature.encoding != "raw":
@@ -371,7 +371,7 @@ def _raw_spec(name: str, feature: Feature) -> Any:
 
 
 def _dense(value: Any, given: Input) -> Any:
-    tf = load()
+    tf = load_tensorflow()
     if isinstance(value, tf.SparseTensor):
         return tf.sparse.to_dense(value)
     if not isinstance(value, tf.RaggedTensor):
@@ -383,7 +383,7 @@ def _dense(value: Any, given: Input) -> Any:
 
 def _example(sample: Sample, schema: Schema, names: list[str]) -> bytes:
     """A sample as a serialised Example."""
-    tf = load()
+    tf = load_tensorflow()
     features = {name: _feature(sample[name], schema[name]) for name in names if sample.get(name) is not None}
     sparse = [name for name in features if schema[name].encoding == "sparse"]
     for name in sparse:
@@ -397,7 +397,7 @@ def _example(sample: Sample, schema: Schema, names: list[str]) -> bytes:
 
 
 def _feature(value: Any, feature: Feature) -> Any:
-    train = load().train
+    train = load_tensorflow().train
     if feature.encoding == "sparse":
         return train.Feature()
     if feature.kind == BYTES_KIND and feature.encoding == "raw":
@@ -424,7 +424,7 @@ def _column(samples: list[Sample], name: str, spec: Any) -> NDArray[Any]:
 
 def _concrete(server: _Server, entry: _Entry) -> Any:
     """A traced function whose arguments have the names of the signature."""
-    tf = load()
+    tf = load_tensorflow()
     names = {_argument(name): name for name in entry.specs}
 
     def run(**given: Any) -> Tensors:
@@ -437,7 +437,7 @@ def _concrete(server: _Server, entry: _Entry) -> Any:
 
 def _frozen(entry: _Entry) -> Any:
     """A function without variables: converters lose what a function holds beside its arguments."""
-    tf = load()
+    tf = load_tensorflow()
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     specs, names = list(entry.specs.values()), []
@@ -463,7 +463,7 @@ def _frozen(entry: _Entry) -> Any:
 
 
 def _write_savedmodel(server: _Server, entries: list[_Entry], path: Path) -> None:
-    tf = load()
+    tf = load_tensorflow()
     module = tf.Module()
     if not isinstance(server.opened.model, Trees):
         module.model = server.opened.model  # with its variables and tables
@@ -485,7 +485,7 @@ def _write_onnx(_: _Server, entries: list[_Entry], path: Path) -> None:
 
 
 def _write_litert(_: _Server, entries: list[_Entry], path: Path) -> None:
-    tf = load()
+    tf = load_tensorflow()
     with tempfile.TemporaryDirectory() as folder, _refusing("LiteRT"):
         tf.saved_model.save(tf.Module(), folder, signatures={"serving_default": _frozen(entries[0])})
         path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(folder).convert())

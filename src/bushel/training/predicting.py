@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.contract import Contract, arrange, prepare, read
-from bushel.contract.raw_samples import Raw, raw_rows, read_raw
+from bushel.contract.raw_samples import RawSample, raw_rows, read_raw
 from bushel.data.samples import Sample
 from bushel.data.splits import ALL, TEST, VAL
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
@@ -150,17 +150,17 @@ def predict_rows(run: TrainedModel | AnyPath, rows: Sequence[Any]) -> list[Predi
     return list(predict_raw(opened, raw_rows(opened.contract, rows)))
 
 
-def predict_raw(run: TrainedModel, raw: Iterable[Raw], batch_size: int = 32) -> Iterator[Prediction]:
+def predict_raw(run: TrainedModel, raw: Iterable[RawSample], batch_size: int = 32) -> Iterator[Prediction]:
     """One prediction for each sample that was read."""
     return (prediction for some in _some(iter(raw), batch_size) for prediction in _batch(run, some))
 
 
-def _some(raw: Iterator[Raw], size: int) -> Iterator[list[Raw]]:
+def _some(raw: Iterator[RawSample], size: int) -> Iterator[list[RawSample]]:
     while some := list(islice(raw, size)):
         yield some
 
 
-def _batch(run: TrainedModel, raw: list[Raw]) -> Iterator[Prediction]:
+def _batch(run: TrainedModel, raw: list[RawSample]) -> Iterator[Prediction]:
     samples = [(at, one.sample) for at, one in enumerate(raw) if one.sample is not None]
     if samples:
         _ = run.model  # a model that cannot be loaded is not the fault of a sample

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.checking import Finding, Plan, check
+from bushel.checking import Finding, ReadingPlan, check
 from bushel.checking.rules.model_rules import ModelFacts, head_does_not_fit_labels, look_at_model
-from bushel.checking.rules.probe_rules import Probe, probe_batch, probe_size
+from bushel.checking.rules.probe_rules import TrainingProbe, probe_batch, probe_size
 from bushel.checking.rules.registry import Subject, finding_of, rules_for
 from bushel.feeding.preparation import arrange
 from bushel.training.inputs.splits import Splits, rows_of
@@ -35,7 +35,7 @@ class Preflight:
     """What was found before training."""
 
     findings: list[Finding] = field(default_factory=list)
-    probe: Probe | None = None
+    probe: TrainingProbe | None = None
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     gradients: dict[str, float | None] | None = None  # of the first rows, by weight
@@ -87,7 +87,7 @@ def _of_data(setup: Setup, notes: list[str]) -> list[Finding]:
         notes.append(f"the data checks read only {len(paths):,} shards; to check all: bushel check {splits.data.where}")
     records = len(splits.train)
     buffer = records if not splits.train.is_sequential else min(records, options.shuffle_buffer)
-    plan = Plan(
+    plan = ReadingPlan(
         options.batch_size,
         buffer if options.shuffle else 1,
         len(target.classes) or None,
@@ -123,7 +123,7 @@ def _of_model(setup: Setup, arrays: dict[str, Array], labels: Array) -> list[Fin
         columns,
         model=setup.learner.model,
         label=setup.target.label,
-        plan=Plan(batch_size=setup.options.batch_size),
+        plan=ReadingPlan(batch_size=setup.options.batch_size),
         select=_before("model"),
     )
     return [finding for finding in report if finding.severity != "info"]
@@ -156,7 +156,9 @@ def _of_inputs(
     return [finding for rule in rules_for("run", "before") for finding in rule.run(known)]
 
 
-def _probe(setup: Setup, facts: ModelFacts, arrays: dict[str, Array], labels: Array, notes: list[str]) -> Probe | None:
+def _probe(
+    setup: Setup, facts: ModelFacts, arrays: dict[str, Array], labels: Array, notes: list[str]
+) -> TrainingProbe | None:
     target, compiled = setup.target, setup.learner.compiled
     if facts.loss is None:
         facts.loss = compiled.loss

@@ -25,7 +25,7 @@ from bushel.training.setup import Setup
 from bushel.training.verdict.baselines import baseline_words
 from bushel.training.verdict.metrics import METRICS, auc, cell, class_table, confusion, metric_table, metric_words
 
-__all__ = ["Fed", "Shown", "fed_samples", "report_page", "worst_mistakes"]
+__all__ = ["FedRecord", "ReportContents", "fed_samples", "report_page", "worst_mistakes"]
 
 _SHOWN, _SHOWN_AS_TEXT = 24, 10
 _SIDE = 112
@@ -57,7 +57,7 @@ class _Mistake:
 
 
 @dataclass(frozen=True)
-class Fed:
+class FedRecord:
     """A record of train as the model is fed it: a picture, and one after augmentation; else text."""
 
     label: str
@@ -66,7 +66,7 @@ class Fed:
     text: str = ""
 
 
-def fed_samples(setup: Setup) -> list[Fed]:
+def fed_samples(setup: Setup) -> list[FedRecord]:
     """Some records of train, as the model is fed them; none if one of them is damaged."""
     try:
         return _fed(setup)
@@ -74,21 +74,22 @@ def fed_samples(setup: Setup) -> list[Fed]:
         return []
 
 
-def _fed(setup: Setup) -> list[Fed]:
+def _fed(setup: Setup) -> list[FedRecord]:
     problem, target = setup.problem, setup.problem.target
     arrays, labels = rows_of(setup.splits.train, problem, setup.options, most=_FED)
     image = next((given for given in problem.inputs if given.kind == "image"), None)
     if image is None:
         rows = [{name: array[at] for name, array in arrays.items()} for at in range(len(labels))]
         return [
-            Fed(_label(target, label), text=_text(list(arrays), row)) for label, row in zip(labels, rows, strict=True)
+            FedRecord(_label(target, label), text=_text(list(arrays), row))
+            for label, row in zip(labels, rows, strict=True)
         ]
     pixels, changed = arrays[image.name], None
     if setup.augmentation:
         again, _ = rows_of(setup.splits.train, problem, setup.options, most=_FED, augmentation=setup.augmentation)
         changed = again[image.name]
     return [
-        Fed(
+        FedRecord(
             _label(target, label),
             _picture(_bytes_of(image, pixels[at])),
             None if changed is None else _picture(_bytes_of(image, changed[at])),
@@ -384,18 +385,18 @@ def _worst_pairs(target: Target, counts: Array) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportContents:
     """What a report shows beside the results: predictions, records, the model, and notes. A stopped run has fewer."""
 
     found: Predictions | None = None
     mistakes: list[_Mistake] = field(default_factory=list)
-    fed: list[Fed] = field(default_factory=list)
+    fed: list[FedRecord] = field(default_factory=list)
     best_epoch: int | None = None
     model: str = ""
     notes: list[str] = field(default_factory=list)
 
 
-def report_page(trained: Trained, run: RunFile, shown: Shown) -> str:
+def report_page(trained: Trained, run: RunFile, shown: ReportContents) -> str:
     """The page as HTML."""
     target, found = run.task, shown.found
     more = f" and {len(run.data) - 1:,} more" if len(run.data) > 1 else ""
@@ -486,7 +487,7 @@ def _curves(trained: Trained, target: Target, best: int | None) -> Iterator[str]
     yield "</div>"
 
 
-def _samples(fed: list[Fed]) -> Iterator[str]:
+def _samples(fed: list[FedRecord]) -> Iterator[str]:
     """Some records of train as the model is fed them, before and after augmentation."""
     if not fed:
         return

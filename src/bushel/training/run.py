@@ -27,7 +27,7 @@ from bushel.training.loop.loop import Boosting, Progress, Training
 from bushel.training.options import Options
 from bushel.training.predictions import Predictions
 from bushel.training.preflight import Preflight, look_before
-from bushel.training.report import Shown, fed_samples, report_page, worst_mistakes
+from bushel.training.report import ReportContents, fed_samples, report_page, worst_mistakes
 from bushel.training.run_folder import (
     RUN,
     RunFile,
@@ -67,7 +67,7 @@ def _stop_before(setup: Setup, folder: Path, run: RunFile, preflight: Preflight)
         seconds={"preflight": preflight.seconds},
     )
     write_json(folder / "metrics.json", _summary(trained, run))
-    shown = Shown(fed=fed_samples(setup), model=setup.learner.summary, notes=[*setup.notes, *preflight.notes])
+    shown = ReportContents(fed=fed_samples(setup), model=setup.learner.summary, notes=[*setup.notes, *preflight.notes])
     _write_report(trained, run, shown)
     return trained
 
@@ -99,7 +99,7 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
     )
     _write(training, trained, run, found)
     _write_contract(training)
-    shown = Shown(
+    shown = ReportContents(
         found=found,
         mistakes=worst_mistakes(splits.judged, setup.problem, found),
         fed=fed_samples(setup),
@@ -111,7 +111,7 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
     return trained
 
 
-def _write_report(trained: Trained, run: RunFile, shown: Shown) -> None:
+def _write_report(trained: Trained, run: RunFile, shown: ReportContents) -> None:
     with write_whole(trained.folder / REPORT, sync=False) as file:
         file.write(report_page(trained, run, shown).encode("utf-8", "backslashreplace"))
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.contract import verify
-from bushel.contract.raw_samples import Raw, raw_bytes, raw_rows
+from bushel.contract.raw_samples import RawSample, raw_bytes, raw_rows
 from bushel.errors import BushelError, missing_package, reason_of
 from bushel.feeding.preparation import Input
 from bushel.storage import AnyPath
 from bushel.training.predicting import TrainedModel, open_run, predict_raw
 
-__all__ = ["PORT", "Limits", "Served", "serve"]
+__all__ = ["PORT", "Limits", "ServedModel", "serve"]
 
 Array = NDArray[Any]
 
@@ -47,7 +47,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """A request that is not answered: the status, and why in one line."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -114,7 +114,7 @@ class _WatchedModel(TrainedModel):
         return super()._call(x)
 
 
-class Served:
+class ServedModel:
     """A model that is being served."""
 
     def __init__(self, run: AnyPath, *, host: str, port: int, limits: Limits) -> None:
@@ -173,7 +173,7 @@ class Served:
             try:
                 self._refuse_foreign(request)
                 return answer(await respond(request))
-            except Refused as refused:
+            except RefusedRequest as refused:
                 self.counts["refused"] += 1
                 return answer({"error": refused.why}, refused.status)
             except Exception as error:  # input is untrusted: whatever it breaks, the server goes on
@@ -194,7 +194,7 @@ class Served:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         names = [host] if origin in (None, "null") else [host, urlsplit(str(origin)).netloc]
         if any(_name_of(name) not in _HOSTS for name in names):
-            raise Refused(403, f"this server is for this machine only: ask it as {self.link}")
+            raise RefusedRequest(403, f"this server is for this machine only: ask it as {self.link}")
 
     async def _health(self, _: Any) -> dict[str, Any]:
         target = self.model.contract.target
@@ -211,7 +211,7 @@ class Served:
 
     async def _predict(self, request: Any) -> dict[str, Any]:
         if self._waiting >= self.limits.waiting:
-            raise Refused(503, f"{self._waiting} requests are waiting: ask again later")
+            raise RefusedRequest(503, f"{self._waiting} requests are waiting: ask again later")
         self._waiting += 1
         try:
             read = self._reader(request.headers.get("content-type", "").partition(";")[0].strip().lower())
@@ -220,12 +220,12 @@ class Served:
             async with asyncio.timeout(self.limits.seconds):
                 return await work
         except TimeoutError:
-            raise Refused(503, f"the prediction took longer than {self.limits.seconds:g} seconds") from None
+            raise RefusedRequest(503, f"the prediction took longer than {self.limits.seconds:g} seconds") from None
         finally:
             self._waiting -= 1
 
     async def _body(self, request: Any) -> bytes:
-        too_long = Refused(413, f"a request may have {self.limits.bytes:,} bytes")
+        too_long = RefusedRequest(413, f"a request may have {self.limits.bytes:,} bytes")
         if int(request.headers.get("content-length", 0)) > self.limits.bytes:
             raise too_long
         body = bytearray()
@@ -236,10 +236,10 @@ class Served:
                     if len(body) > self.limits.bytes:
                         raise too_long
         except TimeoutError:
-            raise Refused(408, f"the body did not come within {self.limits.seconds:g} seconds") from None
+            raise RefusedRequest(408, f"the body did not come within {self.limits.seconds:g} seconds") from None
         return bytes(body)
 
-    def _reader(self, kind: str) -> Callable[[bytes], list[Raw]]:
+    def _reader(self, kind: str) -> Callable[[bytes], list[RawSample]]:
         """How a body of this content type becomes samples."""
         if kind == "application/json":
             return self._rows
@@ -247,24 +247,24 @@ class Served:
             return partial(self._file, "image")
         if kind == "text/plain":
             return partial(self._file, "text")
-        raise Refused(415, f"send application/json, image/* or text/plain, not {kind[:60] or 'nothing'!r}")
+        raise RefusedRequest(415, f"send application/json, image/* or text/plain, not {kind[:60] or 'nothing'!r}")
 
-    def _file(self, kind: str, body: bytes) -> list[Raw]:
+    def _file(self, kind: str, body: bytes) -> list[RawSample]:
         return [raw_bytes(self.model.contract, body, kind, max_pixels=self.limits.pixels)]
 
-    def _rows(self, body: bytes) -> list[Raw]:
+    def _rows(self, body: bytes) -> list[RawSample]:
         try:
             given = msgspec.json.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise Refused(400, f"this is not JSON: {error}") from None
+            raise RefusedRequest(400, f"this is not JSON: {error}") from None
         rows = given.get("rows") if isinstance(given, dict) else given
         if not isinstance(rows, list) or not rows:
-            raise Refused(400, 'send a list of rows, or {"rows": [...]}, with at least one row')
+            raise RefusedRequest(400, 'send a list of rows, or {"rows": [...]}, with at least one row')
         if len(rows) > self.limits.rows:
-            raise Refused(413, f"a request may have {self.limits.rows:,} rows, and this one has {len(rows):,}")
+            raise RefusedRequest(413, f"a request may have {self.limits.rows:,} rows, and this one has {len(rows):,}")
         return raw_rows(self.model.contract, rows, max_pixels=self.limits.pixels)
 
-    def _work(self, read: Callable[[], list[Raw]]) -> dict[str, Any]:
+    def _work(self, read: Callable[[], list[RawSample]]) -> dict[str, Any]:
         """Predict in the only thread that does, so that counts need no locks."""
         before = dict(self.model.drift.unlike)
         found = list(predict_raw(self.model, read()))
@@ -272,7 +272,7 @@ class Served:
         self.counts["predicted_rows"] += len(found) - len(bad)
         self.counts["refused_rows"] += len(bad)
         if len(bad) == len(found):
-            raise Refused(422, f"{bad[0].name}: {bad[0].why}")
+            raise RefusedRequest(422, f"{bad[0].name}: {bad[0].why}")
         unlike = {name: count - before.get(name, 0) for name, count in self.model.drift.unlike.items()}
         return {"predictions": found, "unlike": {name: count for name, count in unlike.items() if count}}
 
@@ -297,7 +297,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return found
 
 
-def serve(run: AnyPath, *, host: str = "127.0.0.1", port: int = PORT, limits: Limits | None = None) -> Served:
+def serve(run: AnyPath, *, host: str = "127.0.0.1", port: int = PORT, limits: Limits | None = None) -> ServedModel:
     """Load a trained model, and prepare to serve it; `run()` of the result serves until it is interrupted.
 
     The golden inputs of the contract are predicted first, and what differs from training is in `differences`.
@@ -306,4 +306,4 @@ def serve(run: AnyPath, *, host: str = "127.0.0.1", port: int = PORT, limits: Li
     """
     if not all(find_spec(name) for name in ("starlette", "uvicorn")):
         raise missing_package("starlette and uvicorn", extra="view", purpose="bushel serve")
-    return Served(run, host=host, port=port, limits=limits or Limits())
+    return ServedModel(run, host=host, port=port, limits=limits or Limits())

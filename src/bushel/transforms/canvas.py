@@ -14,7 +14,7 @@ from bushel._native import Change, Painting
 from bushel.data.columns import BytesColumn, aligned_empty
 from bushel.errors import SchemaMismatch
 from bushel.pixels.geometry import KERNELS, Kernel
-from bushel.pixels.headers import Codec, Headers, read_headers
+from bushel.pixels.headers import Headers, NativeCodec, read_headers
 
 Ints: TypeAlias = NDArray[np.int64]
 Images: TypeAlias = BytesColumn | NDArray[Any] | list[Any]
@@ -287,7 +287,7 @@ def decoded_sizes(headers: Headers, *, upright: bool, at_least: tuple[int, int] 
     is_lying = headers.orientation >= 5
     sizes[is_lying] = sizes[is_lying, ::-1]
     if at_least:
-        _scale(sizes, headers.codec == Codec.JPEG, at_least)
+        _scale(sizes, headers.codec == NativeCodec.JPEG, at_least)
     if upright:
         sizes[is_lying] = sizes[is_lying, ::-1]
     return sizes

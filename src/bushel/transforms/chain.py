@@ -56,7 +56,7 @@ class Spent:
         self.waited += max(0.0, seconds - busy)
 
 
-class Rows(NamedTuple):
+class ChainRows(NamedTuple):
     """The rows of a batch after the chain, and which of the original rows they are."""
 
     columns: Columns
@@ -240,7 +240,7 @@ class Chain:
         pool: Any = None,
         refuse: Refuse | None = None,
         spent: Spent | None = None,
-    ) -> Rows:
+    ) -> ChainRows:
         """The rows of a batch after all steps, those of whole batches last; `records` are the numbers of the rows.
 
         First steps that the core can do run on whole columns, and it paints images a batch at a time. A row on which a
@@ -262,7 +262,7 @@ class Chain:
                 columns = transform.apply_batch(columns, Draw(self.seed, epoch, int(numbers[0]), number))
         changed = {getattr(transform, "feature", None) for _, transform in self.steps}
         others = {name: feature for name, feature in features.items() if name not in changed}
-        return Rows(_as_declared(columns, others), flow.kept)
+        return ChainRows(_as_declared(columns, others), flow.kept)
 
     def begin(
         self, columns: Columns, features: Mapping[str, Feature], counted: Counter[str] | None = None

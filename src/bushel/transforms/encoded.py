@@ -26,7 +26,7 @@ from bushel.pixels.codecs import (
     on_background as put_on,
 )
 from bushel.pixels.geometry import KERNELS, Fit, Kernel, moved, place
-from bushel.pixels.headers import Codec, Headers, parse_header, read_headers
+from bushel.pixels.headers import Headers, NativeCodec, parse_header, read_headers
 from bushel.transforms.canvas import decoded_sizes
 from bushel.transforms.image import (
     WHITE,
@@ -162,13 +162,13 @@ class Reencode(_Remade, frozen=True, tag="reencode"):
         headers = read_headers(_images_alone(columns, self))
         codecs = _codecs(headers, self.form)
         if self.quality is None:
-            codecs[headers.codec == codecs] = Codec.OTHER  # which are left as they are
+            codecs[headers.codec == codecs] = NativeCodec.OTHER  # which are left as they are
         sizes = np.maximum(headers.sizes, 1).astype(np.int32)
         remaking = _Remaking(Painting(), sizes, codecs, 95 if self.quality is None else self.quality)
         return _remade(columns, self, remaking, counted)
 
 
-_CODECS = {"jpeg": Codec.JPEG, "png": Codec.PNG}
+_CODECS = {"jpeg": NativeCodec.JPEG, "png": NativeCodec.PNG}
 _FORMS = {codec: form for form, codec in _CODECS.items()}
 
 
@@ -185,7 +185,7 @@ class _Remaking(NamedTuple):
 def _codecs(headers: Headers, form: str | None) -> NDArray[np.uint8]:
     """The formats to encode images in, if the core knows them."""
     wanted = headers.codec if form is None else np.full_like(headers.codec, _CODECS[form])
-    return np.where(headers.is_known, wanted, Codec.OTHER).astype(np.uint8)
+    return np.where(headers.is_known, wanted, NativeCodec.OTHER).astype(np.uint8)
 
 
 def _images_alone(columns: dict[str, Column], step: ResizeEncoded | Reencode) -> BytesColumn:
@@ -211,17 +211,17 @@ def _remade(
     *made, channels, refused = _native.remake_images(
         images.offsets, images.data, painting, sizes, codecs, quality, moves
     )
-    codecs[[row for row, _, _ in refused]] = Codec.OTHER
+    codecs[[row for row, _, _ in refused]] = NativeCodec.OTHER
     told = dict(zip(size_names(step.feature), (sizes[:, 0], sizes[:, 1], channels), strict=True))
     changed: dict[str, Any] = {
-        name: np.where(codecs != Codec.OTHER, values, np.asarray(columns[name]))
+        name: np.where(codecs != NativeCodec.OTHER, values, np.asarray(columns[name]))
         for name, values in told.items()
         if name in columns
     }
     names = [name for name in (step.feature, format_name, *told) if name in columns]
     alone = {
         row: step.apply({name: _value(columns[name], row) for name in names}, Draw(0, 0, 0, 0, counted))
-        for row in np.flatnonzero(codecs == Codec.OTHER).tolist()
+        for row in np.flatnonzero(codecs == NativeCodec.OTHER).tolist()
     }
     for name, values in changed.items():
         values[list(alone)] = [sample[name] for sample in alone.values()]
@@ -232,7 +232,10 @@ def _remade(
         )
     if format_name in columns:
         changed[format_name] = BytesColumn.of(
-            [alone[row][format_name] if row in alone else _FORMS[Codec(codec)] for row, codec in enumerate(codecs)]
+            [
+                alone[row][format_name] if row in alone else _FORMS[NativeCodec(codec)]
+                for row, codec in enumerate(codecs)
+            ]
         )
     return {**columns, **changed}
 
@@ -291,8 +294,8 @@ class OnBackground(msgspec.Struct, frozen=True, tag="on_background"):
         if not isinstance(images, BytesColumn) or any(isinstance(columns[name], Ragged) for name in names):
             raise NotImplementedError("samples have to be changed one by one")
         headers = read_headers(images)
-        is_opaque = (headers.codec != Codec.OTHER) & np.isin(headers.channels, (1, 3))
-        for row in np.flatnonzero(is_opaque & (headers.codec == Codec.PNG)).tolist():
+        is_opaque = (headers.codec != NativeCodec.OTHER) & np.isin(headers.channels, (1, 3))
+        for row in np.flatnonzero(is_opaque & (headers.codec == NativeCodec.PNG)).tolist():
             is_opaque[row] = not _has_clear_colour(images[row])
         changed: dict[str, Any] = {name: _listed(columns[name]) for name in (self.feature, *names)}
         for row in np.flatnonzero(~is_opaque).tolist():

@@ -98,7 +98,7 @@ def merge_in_order(fits: Iterable[Fit]) -> Fit:
     return merged
 
 
-class Learner:
+class LayerLearner:
     """What the transforms of one layer have learned so far."""
 
     def __init__(self, transforms: Sequence[Transform], layer: Layer, seed: int) -> None:

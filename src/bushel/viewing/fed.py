@@ -18,7 +18,7 @@ from bushel.training.inputs.choose import choose_inputs, describe_inputs
 from bushel.training.inputs.splits import Splits
 from bushel.training.options import Options
 from bushel.transforms import Transform, normalise
-from bushel.viewing.opened import Opened, Part
+from bushel.viewing.opened import Opened, OpenedSplit
 from bushel.viewing.showing import CannotShow, encoded, picture_of, shown_field, shown_value
 
 __all__ = ["feed"]
@@ -33,7 +33,7 @@ _FEW_SHARDS = 16  # of which all are looked at, to choose how records are fed
 _ROLES = {"tokens": "tokens", "series": "series", "sparse": "embedding", "number": "array"}
 
 
-def feed(opened: Opened, part: Part, given: Mapping[str, str]) -> dict[str, Any]:
+def feed(opened: Opened, part: OpenedSplit, given: Mapping[str, str]) -> dict[str, Any]:
     """Records from `start` on, as stored and as fed; `size`, `augment`, `range` and `seed` say how."""
     preparation, notes = _prepared(opened, part, given)
     are_pixels = [one for one in preparation.inputs if one.kind in ("image", "clip")]
@@ -69,7 +69,7 @@ def feed(opened: Opened, part: Part, given: Mapping[str, str]) -> dict[str, Any]
     }
 
 
-def _prepared(opened: Opened, part: Part, given: Mapping[str, str]) -> tuple[Preparation, list[str]]:
+def _prepared(opened: Opened, part: OpenedSplit, given: Mapping[str, str]) -> tuple[Preparation, list[str]]:
     """How `bushel train` would feed the records; what it would leave out is in the notes."""
     side = _number(given, "size", 0)
     if side and not 8 <= side <= 512:
@@ -89,7 +89,7 @@ def _prepared(opened: Opened, part: Part, given: Mapping[str, str]) -> tuple[Pre
     return _chosen(opened, _sound(opened, train, number, range(most)), options)
 
 
-def _sound(opened: Opened, part: Part, number: int, records: range) -> Split:
+def _sound(opened: Opened, part: OpenedSplit, number: int, records: range) -> Split:
     """Those of some records of a shard that are intact, and whose images can be decoded."""
     shard, first = part.shard(number), int(part.first[number])
     images = [name for name, role in opened.roles.items() if role == "image"]
@@ -148,7 +148,7 @@ def _summary(given: Input, values: NDArray[Any]) -> dict[str, Any]:
 
 
 def _cell(
-    opened: Opened, part: Part, row: int, given: Input, arrays: tuple[NDArray[Any], NDArray[Any]]
+    opened: Opened, part: OpenedSplit, row: int, given: Input, arrays: tuple[NDArray[Any], NDArray[Any]]
 ) -> dict[str, Any]:
     """One value as it is stored, or an image before augmentation, and as it is fed."""
     plain, changed = arrays

@@ -21,10 +21,10 @@ from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import BushelError, reason_of
 from bushel.records.scan import to_column
 from bushel.storage import as_path
-from bushel.viewing.opened import Opened, Part
+from bushel.viewing.opened import Opened, OpenedSplit
 from bushel.viewing.showing import CannotShow, picture_of
 
-__all__ = ["CheckJob", "DuplicateJob", "Job", "SuspectJob", "quarantined"]
+__all__ = ["BackgroundJob", "CheckJob", "DuplicateJob", "SuspectJob", "quarantined"]
 
 Hashes: TypeAlias = NDArray[np.uint64]
 _QUARANTINE = "_quarantine.jsonl"
@@ -47,7 +47,7 @@ _NUMBERS = 128  # of a list
 _DECODED = 48  # pixels on a side of an image that are decoded
 
 
-class Job:
+class BackgroundJob:
     """Work in the background whose progress can be asked for."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Job:
         return {"state": self.state, "done": self.done, "of": self.of, "problem": self.problem}
 
 
-class CheckJob(Job):
+class CheckJob(BackgroundJob):
     """Findings of `bushel check`, the worst first, with the records that they name."""
 
     def __init__(self, opened: Opened) -> None:
@@ -134,7 +134,7 @@ class CheckJob(Job):
         }
 
 
-class DuplicateJob(Job):
+class DuplicateJob(BackgroundJob):
     """Records with the same content, over all splits; labels and keys are no content."""
 
     def __init__(self, opened: Opened, roles: Callable[[], dict[str, str]]) -> None:
@@ -185,10 +185,10 @@ class DuplicateJob(Job):
         return {**super().to_json(), "groups": groups, "count": self.count, "extra": self.extra}
 
 
-class SharedJob(Job):
+class SharedJob(BackgroundJob):
     """Contents that are in two splits, of one dataset or of two."""
 
-    def __init__(self, parts: Sequence[Part], names: Sequence[str]) -> None:
+    def __init__(self, parts: Sequence[OpenedSplit], names: Sequence[str]) -> None:
         super().__init__()
         self._parts = parts
         self._names = list(names)
@@ -228,7 +228,7 @@ def content_of(opened: Opened, roles: Mapping[str, str]) -> list[str]:
     return large or telling
 
 
-def _contents(part: Part, names: list[str]) -> Iterator[tuple[int, Hashes, NDArray[np.int64]]]:
+def _contents(part: OpenedSplit, names: list[str]) -> Iterator[tuple[int, Hashes, NDArray[np.int64]]]:
     """The hashes of some records at a time, the number of the first of their shard, and their numbers in it."""
     for first, shard in part.each_shard():
         known = [name for name in names if name in shard.schema]
@@ -292,7 +292,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield {"reason": "this line of the quarantine is damaged", "source": "", "stage": "", "key": ""}
 
 
-class SuspectJob(Job):
+class SuspectJob(BackgroundJob):
     """Looks for labels that neighbours contradict."""
 
     def __init__(self, opened: Opened) -> None:

@@ -12,7 +12,7 @@ from bushel.errors import BushelError
 from bushel.records.index import sha256_of
 from bushel.sources.marked import Mark, add_mark, last_marks
 from bushel.storage import AnyPath, as_path
-from bushel.viewing.opened import Part
+from bushel.viewing.opened import OpenedSplit
 
 __all__ = ["Marks"]
 
@@ -37,7 +37,7 @@ class Marks:
             "marks": [msgspec.to_builtins(mark) for mark in found[-_SHOWN:]],
         }
 
-    def put(self, part: Part, row: int, mark: Mark) -> dict[str, Any]:
+    def put(self, part: OpenedSplit, row: int, mark: Mark) -> dict[str, Any]:
         """Put a mark on a record; it goes to the file at once. `mark` says all but where the record is."""
         if self.path is None:
             raise BushelError("no file for marks was chosen: start with --marks FILE")
@@ -58,18 +58,18 @@ class Marks:
                 self._found[made.place] = made
         return {"mark": "" if made.mark == "none" else made.mark, "label": made.label, "count": len(self._found)}
 
-    def of(self, part: Part, row: int) -> dict[str, str]:
+    def of(self, part: OpenedSplit, row: int) -> dict[str, str]:
         """The mark of a record, as the page shows it; empty if there is none."""
         mark = self._of(part, row)
         return {"mark": mark.mark, "label": mark.label} if mark is not None else {"mark": "", "label": ""}
 
-    def rows(self, part: Part, kind: str = "") -> list[int]:
+    def rows(self, part: OpenedSplit, kind: str = "") -> list[int]:
         """Records with a mark (of one kind), as far as the marks say where they are."""
         said = {mark.row for mark in self._found.values() if mark.split == part.name and 0 <= mark.row < len(part)}
         marks = {row: self._of(part, row) for row in sorted(said)}
         return [row for row, mark in marks.items() if mark is not None and kind in ("", mark.mark)]
 
-    def _of(self, part: Part, row: int) -> Mark | None:
+    def _of(self, part: OpenedSplit, row: int) -> Mark | None:
         if not self._found:
             return None
         place, key = part.place(row), part.key_of(row)

@@ -21,8 +21,7 @@ from bushel.reading.dataset import Dataset, Split
 from bushel.reading.dataset import open as open_dataset
 from bushel.records.files import FOOTER, HEADER, open_file
 from bushel.records.index import load_keys
-from bushel.records.manifest import Manifest, has_manifest
-from bushel.records.manifest import Shard as Promised
+from bushel.records.manifest import Manifest, ShardEntry, has_manifest
 from bushel.records.scan import shape_value
 from bushel.storage import AnyPath, as_path, status_of
 from bushel.storage.file_kinds import kind_of_bytes
@@ -30,9 +29,9 @@ from bushel.storage.file_kinds import kind_of_bytes
 __all__ = [
     "ROLES",
     "Opened",
-    "Part",
-    "Place",
+    "OpenedSplit",
     "Record",
+    "RecordPlace",
     "Role",
     "box_sides",
     "guess_roles",
@@ -169,7 +168,7 @@ def _role_of_list(name: str, shape: tuple[int, ...], first: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class RecordPlace:
     """Where a record is."""
 
     shard: str
@@ -194,7 +193,7 @@ class Record:
         return self.framed[HEADER:-FOOTER]
 
 
-class Part:
+class OpenedSplit:
     """A split whose records are numbered from 0, of which only the shards that are looked at are opened.
 
     The manifest says how many records each shard has. Without one, indexes say it: they are made in the background,
@@ -272,7 +271,7 @@ class Part:
         with self._lock:
             found = self._at_hand.pop(number, None)
             if found is None:
-                told: Sequence[Promised] | None = self.split.promised
+                told: Sequence[ShardEntry] | None = self.split.promised
                 found = Split(
                     self.name,
                     [self.paths[number]],
@@ -309,14 +308,14 @@ class Part:
         found = {at: own.get(str(as_path(shard).absolute())) for at, shard in enumerate(shards)}
         return {at: int(first[n]) for at, n in found.items() if n is not None and n < len(first) - 1}
 
-    def place(self, row: int) -> Place:
+    def place(self, row: int) -> RecordPlace:
         """Where a record is."""
         number, record = self.locate(row)
         told = self.split.promised[number] if self.split.promised is not None else None
         index = self.shard(number).shards.shards[0].index
         if record >= len(index):
-            return Place(str(self.paths[number]), record, -1, 0, told.sha256 if told else index.sha256)
-        return Place(
+            return RecordPlace(str(self.paths[number]), record, -1, 0, told.sha256 if told else index.sha256)
+        return RecordPlace(
             str(self.paths[number]),
             record,
             int(index.offsets[record]),
@@ -431,7 +430,7 @@ class Opened:
         self.given = [str(path) for path in given] or [dataset.where]
         self.where = self.given[0] if len(self.given) == 1 else dataset.where
         self.dataset = dataset
-        self.parts = {split: Part(found) for split, found in dataset.splits.items()}
+        self.parts = {split: OpenedSplit(found) for split, found in dataset.splits.items()}
 
     @property
     def manifest(self) -> Manifest | None:
@@ -473,7 +472,7 @@ class Opened:
             samples = []
         return guess_roles(part.schema, samples, self.label)
 
-    def part(self, name: str | None) -> Part:
+    def part(self, name: str | None) -> OpenedSplit:
         """A split by its name; the first without a name."""
         if not name:
             return next(iter(self.parts.values()))

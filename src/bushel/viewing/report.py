@@ -16,7 +16,7 @@ from bushel.checking import Finding, check
 from bushel.errors import BushelError, FileProblem, quantity, readable_size
 from bushel.printing import bars, html_page, html_table, lines
 from bushel.storage import AnyPath, as_path, write_whole
-from bushel.viewing.opened import Opened, Part, guess_roles, open_all
+from bushel.viewing.opened import Opened, OpenedSplit, guess_roles, open_all
 from bushel.viewing.runs import LoadedRun, differing_options, is_run, load_run
 from bushel.viewing.showing import CannotShow, encoded, picture_of, shown_value
 from bushel.viewing.statistics import FeatureSummary, Summary, class_counts, summarise
@@ -183,7 +183,7 @@ def _findings(opened: Opened) -> _Section:
     return section
 
 
-def _features(part: Part, summary: Summary) -> _Section:
+def _features(part: OpenedSplit, summary: Summary) -> _Section:
     total = sum(feature.bytes for feature in summary.features.values()) or 1
     head = ("feature", "type", "present", "of the bytes", "values")
     rows, html = [], []
@@ -255,7 +255,7 @@ def _pictures(opened: Opened) -> Iterator[_Section]:
         yield section
 
 
-def _figure(opened: Opened, part: Part, row: int, roles: dict[str, str]) -> str:
+def _figure(opened: Opened, part: OpenedSplit, row: int, roles: dict[str, str]) -> str:
     record = part.record(row)
     caption = f"{row:,}"
     label = next((name for name, role in roles.items() if role == "label" and name in record.values), None)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bushel.errors import FormatError
 from bushel.storage import AnyPath, as_path
-from bushel.viewing.opened import Part
+from bushel.viewing.opened import OpenedSplit
 
 __all__ = [
     "LoadedRun",
@@ -147,7 +147,7 @@ def differing_options(runs: list[LoadedRun]) -> dict[str, list[Any]]:
     return {name: found for name, found in values.items() if any(value != found[0] for value in found)}
 
 
-def predicted_rows(run: LoadedRun, part: Part, cell: Sequence[int]) -> list[int]:
+def predicted_rows(run: LoadedRun, part: OpenedSplit, cell: Sequence[int]) -> list[int]:
     """Records that judged a run, those with the largest loss first; of one cell of its confusions, if asked for."""
     found = run.predicted
     if found is None:
@@ -164,7 +164,7 @@ def predicted_rows(run: LoadedRun, part: Part, cell: Sequence[int]) -> list[int]
     return [row for row in rows if row < len(part)]
 
 
-def answers_for(run: LoadedRun, part: Part, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+def answers_for(run: LoadedRun, part: OpenedSplit, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
     """What a run predicted for records, by their numbers."""
     found = run.predicted
     if found is None:

@@ -15,7 +15,7 @@ from bushel.errors import BushelError, reason_of
 from bushel.reading.dataset import Split
 from bushel.reading.expressions import parse
 from bushel.records.scan import to_column
-from bushel.viewing.opened import Part
+from bushel.viewing.opened import OpenedSplit
 from bushel.viewing.showing import CannotShow, brightness
 
 __all__ = ["BRIGHTNESS", "MOST_FOUND", "MOST_SORTED", "SIZE", "Query", "Search"]
@@ -48,7 +48,9 @@ class Query:
 class Search:
     """One search. `rows` grows while it runs, unless there is an order: then they come at the end."""
 
-    def __init__(self, part: Part, query: Query, chosen: Sequence[int] | None = None, image: str | None = None) -> None:
+    def __init__(
+        self, part: OpenedSplit, query: Query, chosen: Sequence[int] | None = None, image: str | None = None
+    ) -> None:
         self.part = part
         self.query = query
         self.image = image  # the feature whose brightness is meant

@@ -199,7 +199,7 @@ def _encoded(value: Any) -> bytes:
         return msgspec.json.encode(encodable(msgspec.to_builtins(value)))
 
 
-class Served:
+class ServedPage:
     """A page that is being served in the background."""
 
     def __init__(self, viewer: Viewer, *, port: int, token: str, in_frames: bool = False) -> None:
@@ -232,7 +232,7 @@ class Served:
         """Serve until it is interrupted."""
         self._server.run([self._socket])
 
-    def start(self) -> Served:
+    def start(self) -> ServedPage:
         """Serve in the background, for as long as this process lives."""
         threading.Thread(target=self.run, daemon=True).start()
         return self
@@ -259,16 +259,16 @@ def _bound(port: int) -> Any:
     raise BushelError(f"the ports from {port} to {port + 9} are taken", help=["Choose another: --port N"])
 
 
-def serve(viewer: Viewer, *, port: int = PORT, token: str | None = None, in_frames: bool = False) -> Served:
+def serve(viewer: Viewer, *, port: int = PORT, token: str | None = None, in_frames: bool = False) -> ServedPage:
     """Prepare to serve; `run` or `start` begins."""
     require_server()
-    return Served(viewer, port=port, token=token or make_token(), in_frames=in_frames)
+    return ServedPage(viewer, port=port, token=token or make_token(), in_frames=in_frames)
 
 
-class Shown:
+class ShownSplit:
     """A split that is being shown: notebooks display the page, and other places the link to it."""
 
-    def __init__(self, served: Served, height: int) -> None:
+    def __init__(self, served: ServedPage, height: int) -> None:
         self._served = served
         self._height = height
 
@@ -292,7 +292,7 @@ class Shown:
         )
 
 
-def view(data: Split | AnyPath | Iterable[AnyPath], *, marks: AnyPath | None = None, height: int = 640) -> Shown:
+def view(data: Split | AnyPath | Iterable[AnyPath], *, marks: AnyPath | None = None, height: int = 640) -> ShownSplit:
     """Show a split, a selection of its records, or whatever paths name, in the cell of a notebook.
 
     It is served in the background, to this machine only, until `stop` is called or the process ends.
@@ -306,4 +306,4 @@ def view(data: Split | AnyPath | Iterable[AnyPath], *, marks: AnyPath | None = N
         viewer = Viewer([open_splits([data], str(data.paths[0].parent))], marks=marks)
     else:
         viewer = open_viewer([data] if isinstance(data, str | PathLike) else list(data), marks=marks)
-    return Shown(serve(viewer.start(), port=0, in_frames=True).start(), height)
+    return ShownSplit(serve(viewer.start(), port=0, in_frames=True).start(), height)

@@ -26,7 +26,7 @@ from bushel.pixels.codecs import decode_pixels, to_channels
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.storage import status_of
 from bushel.storage.cache import Cache
-from bushel.viewing.opened import Opened, Part, box_sides
+from bushel.viewing.opened import Opened, OpenedSplit, box_sides
 
 __all__ = [
     "CannotShow",
@@ -428,7 +428,7 @@ class Wanted:
     frame: int = 0
 
 
-def make_picture(part: Part, row: int, wanted: Wanted) -> tuple[bytes, str]:
+def make_picture(part: OpenedSplit, row: int, wanted: Wanted) -> tuple[bytes, str]:
     """A picture of one feature of a record, and its media type."""
     place = part.place(row)
     status = status_of(part.paths[part.locate(row)[0]])
@@ -437,7 +437,7 @@ def make_picture(part: Part, row: int, wanted: Wanted) -> tuple[bytes, str]:
         return thumbnail(lambda: _value(part, row, wanted.feature), wanted.role, wanted.side, wanted.frame, identity)
 
 
-def make_pictures(part: Part, rows: Iterable[int], wanted: Wanted) -> Iterator[bytes]:
+def make_pictures(part: OpenedSplit, rows: Iterable[int], wanted: Wanted) -> Iterator[bytes]:
     """The same of many records: a line of JSON for each, as soon as it is ready."""
 
     def line(row: int) -> bytes:
@@ -458,7 +458,7 @@ def make_pictures(part: Part, rows: Iterable[int], wanted: Wanted) -> Iterator[b
         yield piece
 
 
-def make_sound(part: Part, row: int, feature: str) -> tuple[bytes, str]:
+def make_sound(part: OpenedSplit, row: int, feature: str) -> tuple[bytes, str]:
     """The sound of a feature, and its media type."""
     values = part.record(row).values
     rates = [int(value) for key, value in values.items() if key.endswith("rate") and isinstance(value, int)]
@@ -466,7 +466,7 @@ def make_sound(part: Part, row: int, feature: str) -> tuple[bytes, str]:
     return _audio_of(_value(part, row, feature), rate)
 
 
-def _value(part: Part, row: int, name: str) -> Any:
+def _value(part: OpenedSplit, row: int, name: str) -> Any:
     record = part.record(row)
     if record.problem is not None:
         raise CannotShow(record.problem)

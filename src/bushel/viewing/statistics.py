@@ -17,7 +17,7 @@ from bushel.errors import BushelError
 from bushel.pixels.headers import read_headers
 from bushel.reading.dataset import Split
 from bushel.records.scan import to_column
-from bushel.viewing.opened import Opened, Part
+from bushel.viewing.opened import Opened, OpenedSplit
 
 __all__ = ["COUNTED_TEXT", "FeatureSummary", "Numbers", "Summary", "class_counts", "compared", "drift", "summarise"]
 
@@ -185,7 +185,7 @@ class Summary:
 
 
 def summarise(
-    part: Part, most: int | None = None, progress: Callable[[int, int], None] | None = None, seed: int = 0
+    part: OpenedSplit, most: int | None = None, progress: Callable[[int, int], None] | None = None, seed: int = 0
 ) -> Summary:
     """Look at all records of a split, or at about `most` of them, spread over its shards."""
     total = Summary()
@@ -202,7 +202,7 @@ def summarise(
     return total
 
 
-def _chosen(part: Part, first: int, count: int, most: int | None) -> Ints:
+def _chosen(part: OpenedSplit, first: int, count: int, most: int | None) -> Ints:
     rows = np.arange(count, dtype=np.int64)
     if part.rows is not None:
         return rows[np.isin(rows + first, part.rows)]
@@ -346,7 +346,7 @@ def compared(name: str, one: FeatureSummary | None, other: FeatureSummary | None
     return told
 
 
-def class_counts(opened: Opened, part: Part, summary: Summary) -> dict[str, int]:
+def class_counts(opened: Opened, part: OpenedSplit, summary: Summary) -> dict[str, int]:
     """How many records each class has: of all records if the manifest says, otherwise of those looked at."""
     told = opened.manifest.splits.get(part.name) if opened.manifest else None
     if told and told.label_counts:

@@ -15,9 +15,17 @@ from bushel.records.files import FOOTER, HEADER
 from bushel.records.survey import tf_description
 from bushel.sources.marked import Mark
 from bushel.storage import AnyPath, as_path
-from bushel.viewing.findings import CheckJob, DuplicateJob, Job, SharedJob, SuspectJob, content_of, quarantined
+from bushel.viewing.findings import (
+    BackgroundJob,
+    CheckJob,
+    DuplicateJob,
+    SharedJob,
+    SuspectJob,
+    content_of,
+    quarantined,
+)
 from bushel.viewing.marking import Marks
-from bushel.viewing.opened import Opened, Part, Record, open_all, parse_roles
+from bushel.viewing.opened import Opened, OpenedSplit, Record, open_all, parse_roles
 from bushel.viewing.runs import (
     LoadedRun,
     answers_for,
@@ -116,7 +124,7 @@ class Viewer:
             raise MissingName("dataset", str(number), [str(n) for n in range(len(self.opened))], where="this page")
         return number, self.opened[number]
 
-    def _part(self, given: Given) -> tuple[int, Opened, Part]:
+    def _part(self, given: Given) -> tuple[int, Opened, OpenedSplit]:
         number, opened = self._dataset(given)
         return number, opened, opened.part(given.get("split"))
 
@@ -205,7 +213,7 @@ class Viewer:
                 record["predicted"] = answers.get(record["row"])
         return facts
 
-    def _search(self, number: int, part: Part, query: Query, roles: Mapping[str, str]) -> Search:
+    def _search(self, number: int, part: OpenedSplit, query: Query, roles: Mapping[str, str]) -> Search:
         key = (number, part.name, query)
         with self._lock:
             found = self._searches.get(key)
@@ -218,7 +226,7 @@ class Viewer:
                 self._searches.popitem(last=False)[1].stop()
             return found
 
-    def chosen(self, number: int, part: Part, name: str) -> Sequence[int] | None:
+    def chosen(self, number: int, part: OpenedSplit, name: str) -> Sequence[int] | None:
         """The records of a list by its name; None if no list is asked for."""
         if not name:
             return None
@@ -238,11 +246,11 @@ class Viewer:
             return predicted_rows(self.runs[numbers[0]], part, numbers[1:])
         raise MissingName("list", name, [], where=f"{part.name} of {self.opened[number].name}")
 
-    def _look_at(self, jobs: Sequence[Job], given: Given) -> dict[str, Any]:
+    def _look_at(self, jobs: Sequence[BackgroundJob], given: Given) -> dict[str, Any]:
         """What a search in the background has found, and how far it is."""
         return jobs[self._dataset(given)[0]].to_json()
 
-    def _start(self, jobs: Sequence[Job], given: dict[str, Any]) -> dict[str, Any]:
+    def _start(self, jobs: Sequence[BackgroundJob], given: dict[str, Any]) -> dict[str, Any]:
         """Search a dataset in the background."""
         job = jobs[self._dataset(_texts(given))[0]]
         job.start()
@@ -290,13 +298,13 @@ class Viewer:
         job.start()
         return job.to_json()
 
-    def _sides(self, given: Given) -> list[tuple[int, Opened, Part]]:
+    def _sides(self, given: Given) -> list[tuple[int, Opened, OpenedSplit]]:
         return [
             self._part({"d": given.get(d, "0"), "split": given.get(split, "")})
             for d, split in (("d", "split"), ("e", "other"))
         ]
 
-    def _summary(self, number: int, part: Part) -> Summary:
+    def _summary(self, number: int, part: OpenedSplit) -> Summary:
         with self._lock:
             known = self._summaries.get((number, part.name))
         if known is None:
@@ -349,7 +357,7 @@ class Viewer:
             raise ValueError("label must say the right label, got none")
         return self._marks.put(part, row, Mark(mark=kind, feature=opened.label, label=label if kind == "label" else ""))
 
-    def _tile(self, opened: Opened, part: Part, record: Record, roles: Mapping[str, str]) -> dict[str, Any]:
+    def _tile(self, opened: Opened, part: OpenedSplit, record: Record, roles: Mapping[str, str]) -> dict[str, Any]:
         fields = {
             name: shown_field(opened, name, value, roles.get(name, "bytes"), is_short=True)
             for name, value in record.values.items()
@@ -462,7 +470,7 @@ def _required(opened: Opened, name: str) -> bool:
     return feature is not None and feature.required
 
 
-def _split(part: Part, opened: Opened) -> dict[str, Any]:
+def _split(part: OpenedSplit, opened: Opened) -> dict[str, Any]:
     told = opened.manifest.splits.get(part.name) if opened.manifest else None
     return {
         "name": part.name,
@@ -474,6 +482,6 @@ def _split(part: Part, opened: Opened) -> dict[str, Any]:
     }
 
 
-def _code_of(opened: Opened, part: Part, row: int) -> dict[str, str]:
+def _code_of(opened: Opened, part: OpenedSplit, row: int) -> dict[str, str]:
     command = f"bushel cat {shlex.join(opened.given)} --record {shlex.quote(f'{part.name}:{row}')}"
     return {"python": f"{opened.code}[{part.name!r}][{row}]", "command": command}

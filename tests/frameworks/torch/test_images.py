@@ -16,7 +16,7 @@ import bushel.torch
 from bushel import Order
 from bushel import transforms as t
 from bushel.torch.images import divide
-from bushel.torch.loading import Loader, Target, Transfer
+from bushel.torch.loading import Delivery, Loader, Transfer
 from bushel.torch.tensors import Form
 from tests.pictures import encode_image, photo
 
@@ -67,7 +67,7 @@ def on_device(path: Path, transforms: list[Any], **options: Any) -> Loader:
     plain = bushel.torch.loader(path, "train", **{"batch_size": 4, "transforms": transforms, **options})
     settings, images = divide(plain._request.settings)
     request = type(plain._request)(plain._request.split, settings, plain._request.label)
-    return Loader(request, Target(Form(), "cpu", 2, images))
+    return Loader(request, Delivery(Form(), "cpu", 2, images))
 
 
 @pytest.mark.parametrize("chain", CHAINS)

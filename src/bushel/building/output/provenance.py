@@ -10,7 +10,7 @@ from bushel.data.categories import text_of
 from bushel.data.samples import Sample
 from bushel.errors import BushelError, FileProblem
 from bushel.records.index import Index, load_index, load_keys
-from bushel.records.manifest import Manifest, Shard, read_manifest
+from bushel.records.manifest import Manifest, ShardEntry, read_manifest
 from bushel.records.scan import scan
 from bushel.storage import AnyPath, as_path
 
@@ -55,7 +55,7 @@ def provenance(data: AnyPath, split: str, record: int) -> Provenance:
     )
 
 
-def _find(manifest: Manifest, folder: Path, split: str, record: int) -> tuple[Shard, int]:
+def _find(manifest: Manifest, folder: Path, split: str, record: int) -> tuple[ShardEntry, int]:
     facts = manifest.split(split, where=folder)
     if not 0 <= record < facts.records:
         raise ValueError(f"record must be from 0 to {facts.records - 1}, got {record}")
@@ -79,7 +79,7 @@ def _original(index: Index, row: int, key: bytes) -> tuple[bytes, int]:
     return (key.removesuffix(b"#%d" % number) if number > 0 else key), number
 
 
-def _locate(manifest: Manifest, shard: Shard, partition: int, row: int, key: bytes, repeat: int) -> str:
+def _locate(manifest: Manifest, shard: ShardEntry, partition: int, row: int, key: bytes, repeat: int) -> str:
     from bushel.sources import open_source
 
     if repeat < 0:

@@ -21,8 +21,8 @@ from bushel.records.manifest import (
     ARTIFACTS_NAME,
     Balanced,
     Manifest,
-    Shard,
-    Split,
+    ShardEntry,
+    SplitEntry,
     described_files,
     write_manifest,
 )
@@ -122,9 +122,9 @@ def _balance(before: Balanced | None, added: Balanced | None) -> Balanced | None
     return msgspec.structs.replace(before, before=counts[0], after=counts[1])
 
 
-def _split(before: Split | None, written: Sequence[Outcome], generation: int, labels: Labels | None) -> Split:
+def _split(before: SplitEntry | None, written: Sequence[Outcome], generation: int, labels: Labels | None) -> SplitEntry:
     shards = [
-        Shard(
+        ShardEntry(
             path=outcome.path,
             records=outcome.records,
             bytes=outcome.bytes,
@@ -138,7 +138,7 @@ def _split(before: Split | None, written: Sequence[Outcome], generation: int, la
     counts: Counter[str] = Counter(before.label_counts if before else {})
     for outcome in written:
         counts.update(outcome.label_counts)
-    return Split(shards=[*(before.shards if before else []), *shards], label_counts=_in_order(counts, labels))
+    return SplitEntry(shards=[*(before.shards if before else []), *shards], label_counts=_in_order(counts, labels))
 
 
 def _in_order(counts: Counter[str], labels: Labels | None) -> dict[str, int]:

@@ -17,7 +17,7 @@ from bushel.data.categories import Labels
 from bushel.data.columns import BytesColumn, roomy
 from bushel.data.schema import Schema
 from bushel.records.manifest import Balanced
-from bushel.storage import StoredArray, local_copy, local_paths, write_array, write_whole
+from bushel.storage import ArrayInStore, local_copy, local_paths, write_array, write_whole
 from bushel.storage.file_kinds import SHARD_CODECS
 
 __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan"]
@@ -190,7 +190,7 @@ def load_array(path: Path) -> NDArray[Any]:
 
 def find_array(path: Path) -> Any:
     """An array in a file, mapped; one in a store is read where it is indexed."""
-    return load_array(path) if local_paths([path]) else StoredArray(path)  # type: ignore[arg-type]
+    return load_array(path) if local_paths([path]) else ArrayInStore(path)  # type: ignore[arg-type]
 
 
 def load_plan(folder: Path) -> Plan | None:

@@ -21,7 +21,7 @@ from bushel.errors import BushelError, MissingName, missing_package
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.storage import write_whole
 
-__all__ = ["Balanced", "add_made", "balanced_source", "repeat_key"]
+__all__ = ["BalancedSource", "add_made", "balanced_source", "repeat_key"]
 
 
 MADE_NAME = "made.pickle"
@@ -37,7 +37,7 @@ def repeat_key(key: bytes, number: int) -> bytes:
 
 def balanced_source(source: Source, folder: Path, originals: list[int]) -> Source:
     """The source with the samples that balancing added, if any."""
-    return Balanced(source, folder, originals) if originals else source
+    return BalancedSource(source, folder, originals) if originals else source
 
 
 def save_repeats(folder: Path, repeats: Rows) -> None:
@@ -51,7 +51,7 @@ def save_made(folder: Path, columns: dict[str, Column]) -> None:
         file.write(pickle.dumps(columns))
 
 
-class Balanced:
+class BalancedSource:
     """The repeats of each partition follow its rows; samples made from others follow all partitions."""
 
     def __init__(self, source: Source, folder: Path, originals: list[int]) -> None:

@@ -29,7 +29,7 @@ Place = tuple[int, int]  # number of the file, number of the record in it
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReadingPlan:
     """How the data is going to be read, where that is known."""
 
     batch_size: int | None = None
@@ -191,7 +191,7 @@ class Data:
     files: list[FileFacts]
     splits: dict[str, SplitFacts]
     features: dict[str, FeatureFacts]  # over all splits
-    plan: Plan = field(default_factory=Plan)
+    plan: ReadingPlan = field(default_factory=ReadingPlan)
     manifest: Manifest | None = None
     schema: Schema | None = None  # declared by a manifest, or in a file next to the records
     declared: list[Declared] | None = None  # by a `schema.pbtxt`

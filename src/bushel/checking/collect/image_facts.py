@@ -16,7 +16,7 @@ from bushel.checking.collect.facts import FileFacts, Place
 from bushel.data.columns import BytesColumn
 from bushel.data.schema import BYTES_KIND
 from bushel.data.splits import train_first
-from bushel.pixels.headers import Codec, read_headers
+from bushel.pixels.headers import NativeCodec, read_headers
 from bushel.records.files import Chunk
 
 SIDE = 16
@@ -213,7 +213,7 @@ def _look_in_core(images: BytesColumn, rows: NDArray[np.int64]) -> dict[int, _Se
     headers = read_headers(images)
     colours = images.data[np.minimum(images.offsets[:-1] + _COLOUR_AT, len(images.data) - 1)]
     is_plain = headers.is_known & (headers.bits == 8) & (headers.is_animated == 0)
-    is_plain &= (headers.codec == Codec.JPEG) | np.isin(colours, list(_COLOURS))
+    is_plain &= (headers.codec == NativeCodec.JPEG) | np.isin(colours, list(_COLOURS))
     is_plain &= headers.height * headers.width <= 4 * HUGE
     rows = rows[is_plain[rows]]
     chosen = images if len(rows) == len(images) else images.take(rows)
@@ -226,7 +226,7 @@ def _look_in_core(images: BytesColumn, rows: NDArray[np.int64]) -> dict[int, _Se
     for at, row in enumerate(rows.tolist()):
         if at in refused:
             continue
-        is_jpeg, orientation = headers.codec[row] == Codec.JPEG, int(headers.orientation[row])
+        is_jpeg, orientation = headers.codec[row] == NativeCodec.JPEG, int(headers.orientation[row])
         mode = ("L" if headers.channels[row] == 1 else "RGB") if is_jpeg else _COLOURS[int(colours[row])]
         size = (int(headers.width[row]), int(headers.height[row]))
         found[row] = _Seen(

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from bushel import _native
-from bushel.checking.collect.facts import Data, FileFacts, Plan
+from bushel.checking.collect.facts import Data, FileFacts, ReadingPlan
 from bushel.checking.collect.one_pass import read_data
 from bushel.checking.rules.registry import ASPECTS, Aspect
 from bushel.data.columns import BytesColumn, Ragged, SparseColumn, count_of, part_sparse
@@ -44,7 +44,7 @@ def paths_of_opened(data: Any) -> list[Path] | None:
     return list(data.paths) if isinstance(data, Split) and data.rows is None else None
 
 
-def read_memory(data: Any, *, label: str | None, plan: Plan) -> Data:
+def read_memory(data: Any, *, label: str | None, plan: ReadingPlan) -> Data:
     """Check what is in memory as if it were in a file; splits are the keys of a dict of dicts.
 
     What a feed gives is what a model sees: its batches are neither shuffled nor cut again, unless the plan says so.
@@ -55,8 +55,8 @@ def read_memory(data: Any, *, label: str | None, plan: Plan) -> Data:
         for split in splits:
             path = Path(folder) / f"{len(files)}.tfrecord"
             rows = _write(split, path)
-            if split.is_final and plan == Plan(classes=plan.classes):
-                plan = Plan(batch_size=rows, shuffle_buffer=0, classes=plan.classes)
+            if split.is_final and plan == ReadingPlan(classes=plan.classes):
+                plan = ReadingPlan(batch_size=rows, shuffle_buffer=0, classes=plan.classes)
             files.append(FileFacts(number=len(files), path=path, split=split.name))
         # What begins again without end repeats itself by design.
         repeats = any(split.is_endless for split in splits)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.checking.collect.duplicates import DuplicateFinder, Signatures, TextReader
-from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts, Plan, SplitFacts, split_of
+from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts, ReadingPlan, SplitFacts, split_of
 from bushel.checking.collect.image_facts import PictureReader, Pictures
 from bushel.checking.collect.sound_facts import FoundSounds, SoundReader, Sounds, find_sounds
 from bushel.checking.collect.value_facts import ListReader, RowReader, TextLooks, find_lists, sampled_features
@@ -29,7 +29,7 @@ from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.storage import AnyPath, as_path, list_files, read_past_cache, shard_paths
 
 
-class Engine(Protocol):
+class FileEngine(Protocol):
     """Where files are looked at; `bushel.ray.engine` gives one."""
 
     def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
@@ -71,7 +71,7 @@ _MEMORY = 512 << 20  # that looking at one file takes, about
 
 
 def look_everywhere(
-    engine: Engine,
+    engine: FileEngine,
     files: Sequence[FileFacts],
     read: Callable[[FileFacts], SeenFile],
     progress: Callable[[int, int], None] | None,
@@ -234,10 +234,10 @@ def read_data(
     manifest: Manifest | None = None,
     label: str | None = None,
     group: str | None = None,
-    plan: Plan | None = None,
+    plan: ReadingPlan | None = None,
     aspects: Set[Aspect] = frozenset(ASPECTS),
     progress: Callable[[int, int], None] | None = None,
-    engine: Engine | None = None,
+    engine: FileEngine | None = None,
 ) -> Data:
     """Look at every record of every file once. A KeyboardInterrupt ends it early; what was seen until then is kept."""
     reader = _Reader(files, aspects)
@@ -247,7 +247,7 @@ def read_data(
     found = reader.probe(label, group, declared=declared, schema=schema)
     stopped = reader.read_all(found, progress) if engine is None else reader.read_on(engine, found, progress)
     data = reader.result(found, schema)
-    data.manifest, data.plan = manifest, plan or Plan()
+    data.manifest, data.plan = manifest, plan or ReadingPlan()
     if stopped:
         raise Interrupted(data)
     return data
@@ -361,7 +361,7 @@ class _Reader:
         self.looks = TextLooks(found.looks if "texts" in self.wanted else [])
         return [name for name in (found.label, found.label_text, *found.groups) if name is not None]
 
-    def read_on(self, engine: Engine, found: FeatureRoles, progress: Callable[[int, int], None] | None) -> bool:
+    def read_on(self, engine: FileEngine, found: FeatureRoles, progress: Callable[[int, int], None] | None) -> bool:
         """As `read_all`, but each file is looked at by some worker of the engine."""
         self._prepare(found)
         seen, stopped = look_everywhere(engine, self.files, partial(_see_file, self.wanted, found), progress)

@@ -13,7 +13,7 @@ from bushel.checking.rules.registry import rule
 from bushel.errors import Fault, fault_words, readable_size
 from bushel.parallel import map_in_threads
 from bushel.records.files import Skipped
-from bushel.records.manifest import Shard
+from bushel.records.manifest import ShardEntry
 from bushel.storage import as_path
 from bushel.storage.file_kinds import compression_named
 
@@ -302,7 +302,7 @@ def not_what_the_manifest_says(data: Data) -> Iterator[Finding]:
             )
 
 
-def _measured(pair: tuple[FileFacts, Shard]) -> dict[str, object]:
+def _measured(pair: tuple[FileFacts, ShardEntry]) -> dict[str, object]:
     """What a shard is really like; its digest only where all else is as it should be."""
     file, shard = pair
     found: dict[str, object] = {"bytes": file.size, "records": file.records}

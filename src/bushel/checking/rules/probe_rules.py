@@ -39,7 +39,7 @@ MOST_PRODUCTS = 5e10  # multiplications of one probe, by rows and steps: some se
 
 
 @dataclass
-class Probe:
+class TrainingProbe:
     """What a few steps of training on one batch showed."""
 
     facts: ModelFacts
@@ -76,7 +76,7 @@ def _goal(initial: float, blind: float, least: float) -> float:
     return least + 0.5 * (max(initial, blind) - least)
 
 
-def run_probes(facts: ModelFacts, data: Data, contract: Contract | None = None) -> Probe | str:
+def run_probes(facts: ModelFacts, data: Data, contract: Contract | None = None) -> TrainingProbe | str:
     """Train a copy of the model on one batch, and once more on a batch whose inputs are all the same.
 
     In words why not, where that cannot be done.
@@ -91,7 +91,7 @@ def run_probes(facts: ModelFacts, data: Data, contract: Contract | None = None) 
         probe.peak_loss = _peak_loss(facts, fed.x, fed.y)
     except Exception as error:  # whatever Keras says of inputs that do not fit
         nan = math.nan
-        probe = Probe(facts, len(fed.y), 0, nan, nan, nan, nan, steps=0, error=_first_words(error))
+        probe = TrainingProbe(facts, len(fed.y), 0, nan, nan, nan, nan, steps=0, error=_first_words(error))
     probe.fed = fed.how
     return probe
 
@@ -146,7 +146,7 @@ def _products(model: Any) -> float:
     return total
 
 
-def probe_batch(facts: ModelFacts, x: Any, y: NDArray[Any], *, classes: int, steps: int = PROBE_STEPS) -> Probe:
+def probe_batch(facts: ModelFacts, x: Any, y: NDArray[Any], *, classes: int, steps: int = PROBE_STEPS) -> TrainingProbe:
     """The same for one batch at hand: an array, or a dict of arrays, and labels as the model's loss takes them.
 
     The model's own optimiser, its rate and its schedule have no part in it: what is asked is what it can learn at all.
@@ -168,7 +168,7 @@ def probe_batch(facts: ModelFacts, x: Any, y: NDArray[Any], *, classes: int, ste
         best = min(best, found, key=lambda losses: min(_finite(loss) for loss in losses))
         if min(_finite(loss) for loss in best) < _goal(initial, blind, least):
             break
-    return Probe(facts, len(y), classes, initial, best[0], blind, best[1], steps, _zero_loss(facts, y), least)
+    return TrainingProbe(facts, len(y), classes, initial, best[0], blind, best[1], steps, _zero_loss(facts, y), least)
 
 
 def _zero_loss(facts: ModelFacts, y: NDArray[Any]) -> float | None:
@@ -268,7 +268,7 @@ def _blind(x: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Fed:
+class FedBatch:
     """Inputs and labels, and in words how they came to be."""
 
     x: Any
@@ -276,7 +276,7 @@ class Fed:
     how: str
 
 
-def first_batch(facts: ModelFacts, data: Data, contract: Contract | None) -> Fed | str:
+def first_batch(facts: ModelFacts, data: Data, contract: Contract | None) -> FedBatch | str:
     """Some records of the train split, from all over it; or in words why there are none to feed."""
     split = data.train
     files = [file.path for file in data.files_of(split.name) if file.problem is None] if split else []
@@ -305,16 +305,16 @@ def _spread(files: list[Any], records: int, features: Any, label: str, schema: A
                 return
 
 
-def _by_contract(contract: Contract, samples: Iterator[Sample]) -> Fed | str:
+def _by_contract(contract: Contract, samples: Iterator[Sample]) -> FedBatch | str:
     rows = list(samples)
     if not rows:
         return "no record has a label"
     label = contract.label or "label"
     x = contracts.arrange(contract, contracts.prepare(contract, rows, built=True))
-    return Fed(x, np.array([row[label] for row in rows]), "prepared as its contract says")
+    return FedBatch(x, np.array([row[label] for row in rows]), "prepared as its contract says")
 
 
-def _by_shape(facts: ModelFacts, data: Data, files: list[Any], records: int) -> Fed | str:
+def _by_shape(facts: ModelFacts, data: Data, files: list[Any], records: int) -> FedBatch | str:
     assert data.label is not None
     shape = facts.input_shape
     if shape is None and not getattr(facts.model, "built", True):
@@ -326,7 +326,7 @@ def _by_shape(facts: ModelFacts, data: Data, files: list[Any], records: int) -> 
         rows = list(_spread(files, records, [feature.name], data.label))
         inner = [size or 1 for size in shape[1:]]
         x = np.stack([np.asarray(row[feature.name], np.float32).reshape(inner) for row in rows])
-        return Fed(x, _labels(rows, data.label), f"{feature.name!r} as it is stored")
+        return FedBatch(x, _labels(rows, data.label), f"{feature.name!r} as it is stored")
     if image is not None and len(shape) == 4:
         rows = list(_spread(files, records, [image], data.label))
         return _images(facts, rows, image, data.label) if rows else "no record has a label"
@@ -337,7 +337,7 @@ def _labels(rows: list[Sample], label: str) -> NDArray[Any]:
     return np.array([row[label] for row in rows])
 
 
-def _images(facts: ModelFacts, rows: list[Sample], image: str, label: str) -> Fed:
+def _images(facts: ModelFacts, rows: list[Sample], image: str, label: str) -> FedBatch:
     """Encoded images decoded and resized; in the range that the model says, or else 0..1."""
     assert facts.input_shape is not None
     _, height, width, channels = facts.input_shape
@@ -350,11 +350,11 @@ def _images(facts: ModelFacts, rows: list[Sample], image: str, label: str) -> Fe
     span = facts.expects or "0..1"
     scale, shift = _SPANS.get(span, (255.0, 0.0))
     x = np.stack(pixels) / np.float32(scale) + np.float32(shift)
-    return Fed(x, _labels(rows, label), f"{image!r} decoded, resized to {height} x {width}, {span}")
+    return FedBatch(x, _labels(rows, label), f"{image!r} decoded, resized to {height} x {width}, {span}")
 
 
 @rule("TRN001", "loss-at-initialisation", severity="warning", needs="probe", rank=110)
-def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
+def loss_at_initialisation(probe: TrainingProbe) -> Iterator[Finding]:
     """A first loss that is far from that of guessing.
 
     Why: an untrained classifier of K classes has a loss near ln K. Far above it, inputs are not scaled or labels do not
@@ -383,7 +383,7 @@ def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
 
 
 @rule("TRN002", "cannot-overfit-one-batch", needs="probe", rank=140)
-def cannot_overfit_one_batch(probe: Probe) -> Iterator[Finding]:
+def cannot_overfit_one_batch(probe: TrainingProbe) -> Iterator[Finding]:
     """A model that cannot memorise one small batch.
 
     Why: what cannot learn 64 records cannot learn 64,000: a wrong loss, dead units, inputs without information.
@@ -403,7 +403,7 @@ def cannot_overfit_one_batch(probe: Probe) -> Iterator[Finding]:
 
 
 @rule("TRN003", "inputs-tell-nothing", severity="warning", needs="probe", rank=130)
-def inputs_tell_nothing(probe: Probe) -> Iterator[Finding]:
+def inputs_tell_nothing(probe: TrainingProbe) -> Iterator[Finding]:
     """The model does as well on inputs that are all the same.
 
     Why: then it learns how frequent the labels are, and nothing of the inputs: they are constant, black or shuffled.
@@ -424,7 +424,7 @@ def inputs_tell_nothing(probe: Probe) -> Iterator[Finding]:
 
 
 @rule("TRN004", "worse-at-inference", severity="warning", needs="probe", rank=210)
-def worse_at_inference(probe: Probe) -> Iterator[Finding]:
+def worse_at_inference(probe: TrainingProbe) -> Iterator[Finding]:
     """On the very batch that was learned, the loss at inference is far above that of training.
 
     Why: BatchNormalization's moving statistics have not caught up, or the batch is too small for them.
@@ -445,7 +445,7 @@ def worse_at_inference(probe: Probe) -> Iterator[Finding]:
 
 
 @rule("TRN005", "learning-rate-too-high", needs="probe", rank=105)
-def learning_rate_too_high(probe: Probe) -> Iterator[Finding]:
+def learning_rate_too_high(probe: TrainingProbe) -> Iterator[Finding]:
     """A loss that grows, or is no longer a number, after a few steps with the model's own optimiser.
 
     Why: each step goes too far: the weights grow until nothing can be learned from them.
@@ -468,7 +468,7 @@ def learning_rate_too_high(probe: Probe) -> Iterator[Finding]:
 
 
 @rule("TRN006", "cannot-be-trained", needs="probe", rank=75)
-def cannot_be_trained(probe: Probe) -> Iterator[Finding]:
+def cannot_be_trained(probe: TrainingProbe) -> Iterator[Finding]:
     """A model that ends with an error on its first batch.
 
     Why: training will end with it too.

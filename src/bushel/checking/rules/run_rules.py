@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bushel.checking.findings import Finding, Location, count_of_things
-from bushel.checking.rules.probe_rules import Probe
+from bushel.checking.rules.probe_rules import TrainingProbe
 from bushel.checking.rules.registry import rule
 
 FLAT = 0.03  # share by which a loss must fall not to be flat
@@ -79,7 +79,7 @@ class RunFacts:
     contradicting: float = 0.0  # share of records of train whose inputs another has with another label
     held_low: float | None = None  # advantage of a linear model on records of train that it did not see
     metric: str = "accuracy"
-    probe: Probe | None = None
+    probe: TrainingProbe | None = None
 
     @property
     def linear_learns(self) -> bool:

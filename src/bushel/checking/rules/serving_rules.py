@@ -15,7 +15,7 @@ from bushel import contract as contracts
 from bushel.checking.collect.facts import Data
 from bushel.checking.findings import Finding, Location
 from bushel.checking.rules.registry import rule
-from bushel.contract import Contract, Difference, Golden
+from bushel.contract import Contract, Golden, ServingDifference
 from bushel.contract.document import CONTRACT_NAME, load_array
 from bushel.contract.making import fingerprints_of
 from bushel.contract.verifying import compare_classes
@@ -92,7 +92,7 @@ def golden_inputs_differ(facts: ServingFacts) -> Iterator[Finding]:
         yield _differing(facts, found, f"of {len(facts.contract.golden)} golden inputs", _versions_help(facts))
 
 
-def _differing(facts: ServingFacts, found: list[Difference], of: str, help: list[str]) -> Finding:
+def _differing(facts: ServingFacts, found: list[ServingDifference], of: str, help: list[str]) -> Finding:
     return Finding(
         f"{len(found)} {of} differ from training: {found[0]}",
         locations=facts.place,

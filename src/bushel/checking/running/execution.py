@@ -350,7 +350,7 @@ AFTER_LIMIT = 2.0  # seconds in which the child may still write down what it saw
 
 
 @dataclass(frozen=True)
-class Limits:
+class ExecutionLimits:
     """What a run may take."""
 
     seconds: float = 120.0
@@ -368,13 +368,13 @@ def run_script(
     data: Data | None = None,
     *,
     args: str = "",
-    limits: Limits | None = None,
+    limits: ExecutionLimits | None = None,
     folders: Iterable[Path] = (),
 ) -> Execution:
     """Run a script for a few batches, and return what was seen."""
     code = read_script(resolve_script(script))
     root = _root_of(code.path)
-    limits = limits or Limits()
+    limits = limits or ExecutionLimits()
     with tempfile.TemporaryDirectory(prefix="bushel-run-", ignore_cleanup_errors=True) as folder:
         top = Path(folder).resolve()
         copy = top / "copy"
@@ -394,7 +394,7 @@ def run_script(
 
 
 def _job(
-    top: Path, copy: Path, entry: Path, root: Path, data: Data | None, args: list[str], limits: Limits
+    top: Path, copy: Path, entry: Path, root: Path, data: Data | None, args: list[str], limits: ExecutionLimits
 ) -> dict[str, Any]:
     files = [
         {"path": str(file.path.resolve()), "split": file.split, "compression": file.compression or ""}
@@ -475,7 +475,7 @@ def _environment(top: Path, copy: Path) -> dict[str, str]:
     }
 
 
-def _watch(top: Path, copy: Path, limits: Limits) -> dict[str, Any]:
+def _watch(top: Path, copy: Path, limits: ExecutionLimits) -> dict[str, Any]:
     """Start the child and end it at its limits."""
     for name in ("tmp", "keras", "shadow"):
         (top / name).mkdir()

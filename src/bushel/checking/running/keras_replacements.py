@@ -147,12 +147,12 @@ def _refuse_download(original: Any) -> Any:
         try:
             return original(*args, **kwargs)
         except Exception as error:
-            raise NotDownloaded(f"{args[0] if args else kwargs.get('fname')} cannot be downloaded") from error
+            raise NetworkFile(f"{args[0] if args else kwargs.get('fname')} cannot be downloaded") from error
 
     return get
 
 
-class NotDownloaded(OSError):
+class NetworkFile(OSError):
     """A file that only the network has."""
 
 

@@ -25,7 +25,7 @@ AGAIN = 6  # times that one line begins to iterate over a dataset; epochs are tw
 _BETWEEN = ("traceback_utils", "/autograph/", "/util/dispatch", "/checking/running/", "functools", "contextlib")
 
 
-class Loops:
+class CustomLoops:
     """What custom loops did."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Loops:
         self.last_input: Any = None  # that the user's code called a model on
 
 
-loops = Loops()
+loops = CustomLoops()
 
 
 def called_directly() -> bool:

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 from bushel.checking.script.known_values import (
     UNKNOWN,
     Arguments,
+    ChainCall,
     Const,
-    Dataset,
     Files,
     Function,
     Instance,
-    Link,
+    KerasObject,
+    KnownValue,
     Local,
-    Made,
     Mapping,
     Model,
     Module,
     Scope,
+    ScriptDataset,
+    ScriptWriter,
     Seq,
     Shape,
     Tensor,
     Text,
-    Value,
-    Writer,
     each_tensor,
     sizes_of,
     tensors_in,
@@ -64,9 +64,9 @@ class Call(Arguments):
         """Note an event here."""
         self.reader.trace.add(kind, self.node, self.script, **info)
 
-    def made(self, name: str | None = None) -> Made:
+    def made(self, name: str | None = None) -> KerasObject:
         """The object that the call makes."""
-        return Made(name or self.name, self.node, self.script, self.args, self.keywords)
+        return KerasObject(name or self.name, self.node, self.script, self.args, self.keywords)
 
     def tensor(self, position: int = 0, name: str = "") -> Tensor | None:
         """The tensor that it is given."""
@@ -76,7 +76,7 @@ class Call(Arguments):
         return value if isinstance(value, Tensor) else None
 
 
-def dataset_method(call: Call, dataset: Dataset) -> Value:
+def dataset_method(call: Call, dataset: ScriptDataset) -> KnownValue:
     """One more call on a dataset."""
     name, element, effects, batched = call.name, dataset.element, frozenset[str](), dataset.batched
     if name == "as_numpy_iterator":
@@ -104,16 +104,16 @@ def dataset_method(call: Call, dataset: Dataset) -> Value:
         element = Seq([UNKNOWN, element], is_tuple=True)
     elif name == "apply":
         applied = call_function(call, call.get(0, "transformation_func"), [dataset])
-        if isinstance(applied, Dataset):
+        if isinstance(applied, ScriptDataset):
             return applied
         element, is_opaque = UNKNOWN, True
     elif name in ("window", "scan", "group_by_window", "rebatch"):
         element, is_opaque = UNKNOWN, True
     elif name == "concatenate":
         other = call.get(0, "dataset")
-        files = _both(files, other.files) if isinstance(other, Dataset) else None
-    link = Link(name, call.node, call.script, call.args, call.keywords, effects)
-    made = Dataset((*links, link), element, batched, files, is_opaque)
+        files = _both(files, other.files) if isinstance(other, ScriptDataset) else None
+    link = ChainCall(name, call.node, call.script, call.args, call.keywords, effects)
+    made = ScriptDataset((*links, link), element, batched, files, is_opaque)
     call.reader.trace.datasets.append(made)
     return made
 
@@ -129,7 +129,7 @@ def _both(one: Files | None, other: Files | None) -> Files | None:
     return Files(patterns, one.node, one.script, one.is_expanded, one.is_guessed or other.is_guessed)
 
 
-def _mapped(call: Call, element: Value) -> tuple[Value, frozenset[str]]:
+def _mapped(call: Call, element: KnownValue) -> tuple[KnownValue, frozenset[str]]:
     reader, function = call.reader, call.get(0, "map_func")
     spread = element.items if isinstance(element, Seq) and element.is_tuple else [element]
     reader.effects.append(set())
@@ -140,7 +140,7 @@ def _mapped(call: Call, element: Value) -> tuple[Value, frozenset[str]]:
     return result, frozenset(reader.effects.pop())
 
 
-def _watch_pairs(call: Call, result: Value) -> None:
+def _watch_pairs(call: Call, result: KnownValue) -> None:
     """An image and its mask or boxes that are not flipped and cropped together."""
     tensors = tensors_in(result)
     if isinstance(result, Seq) and len(result.items) > 1 and not tensors_in(Seq(result.items[1:])):
@@ -154,36 +154,38 @@ def _watch_pairs(call: Call, result: Value) -> None:
         call.add("moved-apart", features=[one.feature for one in (*moved, *others)])
 
 
-def call_function(call: Call, function: Value | None, args: list[Value]) -> Value:
+def call_function(call: Call, function: KnownValue | None, args: list[KnownValue]) -> KnownValue:
     """Follow a function that is handed over, whatever it is."""
     if isinstance(function, Function):
         return call.reader.apply(function, args, {})
-    if isinstance(function, Module | Instance | Made | Model):
+    if isinstance(function, Module | Instance | KerasObject | Model):
         name = function.name if isinstance(function, Module) else ""
         inner = Call(name, call.node, call.script, tuple(args), {"training": UNKNOWN}, call.reader)
         return call.reader.call(function, inner)
     return UNKNOWN
 
 
-def _flattened(call: Call, dataset: Dataset) -> Dataset:
+def _flattened(call: Call, dataset: ScriptDataset) -> ScriptDataset:
     """What a function that makes a dataset of each element gives."""
     element = dataset.element
     spread = element.items if isinstance(element, Seq) and element.is_tuple else [element]
     function = call.get(0, "map_func")
     if isinstance(function, Module) and function.name.endswith("TFRecordDataset") and dataset.files is not None:
         call.reader.trace.add("reads", dataset.files.node, dataset.files.script, files=dataset.files, compression=None)
-        return Dataset((), Tensor(form="record", shape=(), files=dataset.files), 0, dataset.files, dataset.is_opaque)
+        return ScriptDataset(
+            (), Tensor(form="record", shape=(), files=dataset.files), 0, dataset.files, dataset.is_opaque
+        )
     inner = call_function(call, function, spread)
-    if isinstance(inner, Dataset):
+    if isinstance(inner, ScriptDataset):
         is_opaque = inner.is_opaque and dataset.is_opaque
-        return Dataset(inner.links, inner.element, inner.batched, dataset.files or inner.files, is_opaque)
-    return Dataset((), UNKNOWN, 0, dataset.files, is_opaque=True)
+        return ScriptDataset(inner.links, inner.element, inner.batched, dataset.files or inner.files, is_opaque)
+    return ScriptDataset((), UNKNOWN, 0, dataset.files, is_opaque=True)
 
 
 # Where data comes from
 
 
-def data_call(call: Call) -> Value:
+def data_call(call: Call) -> KnownValue:
     """A function of tf.data that makes a dataset."""
     last = call.last
     if last == "TFRecordDataset":
@@ -192,23 +194,25 @@ def data_call(call: Call) -> Value:
         files = files_of(call, call.get(0, "file_pattern"))
         files.is_expanded = True
         call.add("lists", files=files)
-        return Dataset((), Tensor(form="path", shape=(), files=files), 0, files, is_opaque=False)
+        return ScriptDataset((), Tensor(form="path", shape=(), files=files), 0, files, is_opaque=False)
     if last == "zip":
         given = call.args[0] if call.args else UNKNOWN
         parts = given.items if isinstance(given, Seq) else list(call.args)
-        if sum(isinstance(p, Dataset) and p.has("shuffle") for p in parts) > 1:
-            call.add("zip-of-shuffled", parts=[part for part in parts if isinstance(part, Dataset)])
-        elements = [part.element if isinstance(part, Dataset) else UNKNOWN for part in parts]
-        return Dataset((), Seq(elements, is_tuple=True), 0, None, is_opaque=True)
+        if sum(isinstance(p, ScriptDataset) and p.has("shuffle") for p in parts) > 1:
+            call.add("zip-of-shuffled", parts=[part for part in parts if isinstance(part, ScriptDataset)])
+        elements = [part.element if isinstance(part, ScriptDataset) else UNKNOWN for part in parts]
+        return ScriptDataset((), Seq(elements, is_tuple=True), 0, None, is_opaque=True)
     if last == "from_generator":
-        return Dataset((), call.get(-1, "output_signature") or UNKNOWN, 0, None, is_opaque=True)
+        return ScriptDataset((), call.get(-1, "output_signature") or UNKNOWN, 0, None, is_opaque=True)
     if last in ("from_tensor_slices", "from_tensors", "range", "sample_from_datasets"):
         given = call.args[0] if call.args else UNKNOWN
         named = files_of(call, given) if isinstance(given, Files | Seq) else None
         if named is not None and named.patterns:
-            return Dataset((), Tensor(form="path", shape=(), files=named), 0, named, is_opaque=True)
+            return ScriptDataset((), Tensor(form="path", shape=(), files=named), 0, named, is_opaque=True)
         is_pair = last == "from_tensor_slices" and isinstance(given, Seq) and given.is_tuple
-        return Dataset((), Seq([UNKNOWN, UNKNOWN], is_tuple=True) if is_pair else UNKNOWN, 0, None, is_opaque=True)
+        return ScriptDataset(
+            (), Seq([UNKNOWN, UNKNOWN], is_tuple=True) if is_pair else UNKNOWN, 0, None, is_opaque=True
+        )
     if last in ("TensorSpec", "RaggedTensorSpec"):
         dtype = call.get(1, "dtype")
         return Tensor(dtype=dtype.name.rsplit(".")[-1] if isinstance(dtype, Module) else None,
@@ -216,21 +220,21 @@ def data_call(call: Call) -> Value:
     return UNKNOWN
 
 
-def read_records(call: Call) -> Dataset:
+def read_records(call: Call) -> ScriptDataset:
     """A reader of records."""
     given, compression = call.get(0, "filenames"), call.get(1, "compression_type") or Const(None)
-    files = given.files if isinstance(given, Dataset | Tensor) else None
+    files = given.files if isinstance(given, ScriptDataset | Tensor) else None
     files = files if files is not None else files_of(call, given)
     said = compression.value if isinstance(compression, Const) else "?"
     call.add("reads", files=files, compression=said)
     if files.patterns is None:
         call.reader.trace.note(call.node, call.script, "which files TFRecordDataset reads")
-    made = Dataset((), Tensor(form="record", shape=(), files=files), 0, files, is_opaque=False)
+    made = ScriptDataset((), Tensor(form="record", shape=(), files=files), 0, files, is_opaque=False)
     call.reader.trace.datasets.append(made)
     return made
 
 
-def files_of(call: Call, value: Value | None) -> Files:
+def files_of(call: Call, value: KnownValue | None) -> Files:
     """The files that a value names."""
     node, script = call.node, call.script
     if isinstance(value, Files):
@@ -261,7 +265,7 @@ def glob_files(call: Call) -> Files:
     return files
 
 
-def join_path(parts: tuple[Value, ...]) -> Value:
+def join_path(parts: tuple[KnownValue, ...]) -> KnownValue:
     """A path of fragments of which some are known."""
     known = [part.value for part in parts if isinstance(part, Const) and isinstance(part.value, str)]
     if len(known) == len(parts) and known:
@@ -272,7 +276,7 @@ def join_path(parts: tuple[Value, ...]) -> Value:
 # Methods of other values
 
 
-def other_method(call: Call, receiver: Value) -> Value:
+def other_method(call: Call, receiver: KnownValue) -> KnownValue:
     """Methods of constants, sequences, files and of what is not known."""
     name, first = call.name, call.args[0] if call.args else UNKNOWN
     if isinstance(receiver, Const) and isinstance(receiver.value, str):
@@ -292,17 +296,17 @@ def other_method(call: Call, receiver: Value) -> Value:
         return made
     watch(call)
     for value in call.args:
-        if isinstance(value, Writer):
+        if isinstance(value, ScriptWriter):
             value.escapes = True  # an ExitStack, or whoever has it now, closes it
     if name in ("batch", "prefetch", "cache", "repeat") or (name == "shuffle" and _is_buffered(call)):
         call.reader.trace.note(call.node, call.script, f"where the dataset of .{name}(...) comes from")
-        return dataset_method(call, Dataset((), UNKNOWN, 0, None, is_opaque=True))
+        return dataset_method(call, ScriptDataset((), UNKNOWN, 0, None, is_opaque=True))
     if name == "map" and "num_parallel_calls" in call.keywords:
-        return dataset_method(call, Dataset((), UNKNOWN, 0, None, is_opaque=True))
+        return dataset_method(call, ScriptDataset((), UNKNOWN, 0, None, is_opaque=True))
     return UNKNOWN
 
 
-def _mapping_method(receiver: Mapping, call: Call) -> Value:
+def _mapping_method(receiver: Mapping, call: Call) -> KnownValue:
     key = call.args[0] if call.args else None
     if call.name in ("get", "pop") and isinstance(key, Const):
         default = call.args[1] if len(call.args) > 1 else UNKNOWN
@@ -334,14 +338,14 @@ def watch(call: Call) -> None:
         reader.loops[-1].add("step")
     elif name in ("fit_generator", "evaluate_generator", "predict_generator"):
         call.add("removed", name=name)
-    elif name in ("fit", "evaluate", "predict") and call.args and isinstance(call.args[0], Dataset):
+    elif name in ("fit", "evaluate", "predict") and call.args and isinstance(call.args[0], ScriptDataset):
         role = {"fit": "train", "evaluate": "eval", "predict": "predict"}[name]
         reader.trace.uses.append(Use(role, call.args[0], call.node, call.script))
     elif name == "fit" and "epochs" in call.keywords:
         call.add("not-followed")
 
 
-def _text_method(text: str, call: Call) -> Value:
+def _text_method(text: str, call: Call) -> KnownValue:
     known = [arg.value for arg in call.args if isinstance(arg, Const)]
     named = {key: value.value for key, value in call.keywords.items() if isinstance(value, Const)}
     simple = ("format", "replace", "lower", "upper", "strip", "rstrip", "lstrip", "removesuffix", "removeprefix")
@@ -353,7 +357,7 @@ def _text_method(text: str, call: Call) -> Value:
         return UNKNOWN
 
 
-def add_argument(call: Call, receiver: Made) -> Value:
+def add_argument(call: Call, receiver: KerasObject) -> KnownValue:
     """Arguments of the command line: their defaults, under the names that they get."""
     names = [arg.value for arg in call.args if isinstance(arg, Const) and isinstance(arg.value, str)]
     target = call.constant(-1, "dest") or next((n for n in names if n.startswith("--")), names[0] if names else "")

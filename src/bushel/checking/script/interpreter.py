@@ -18,21 +18,21 @@ from bushel.checking.script.known_values import (
     Alternatives,
     Class,
     Const,
-    Dataset,
     Files,
     Function,
     Instance,
+    KerasObject,
+    KnownValue,
     Local,
-    Made,
     Mapping,
     Model,
     Module,
     Scope,
+    ScriptDataset,
+    ScriptWriter,
     Seq,
     Tensor,
     Text,
-    Value,
-    Writer,
     indexed,
     join,
     let_go,
@@ -53,7 +53,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-def _is_text(value: Value) -> bool:
+def _is_text(value: KnownValue) -> bool:
     return isinstance(value, Text) or (isinstance(value, Const) and isinstance(value.value, str))
 
 
@@ -95,7 +95,7 @@ class Interpreter:
         self.function = ""  # the name of the function that is followed
         self.modules: dict[str, Scope] = {}
         self.called: set[int] = set()
-        self.returned: list[Value] = []
+        self.returned: list[KnownValue] = []
         self.script = trace.script
         self.globals: dict[int, Scope] = {}
 
@@ -127,7 +127,7 @@ class Interpreter:
                     if isinstance(item, ast.FunctionDef) and id(item) not in self.called:
                         self.apply(Function(item, value.scope, script, [instance]), [], {})
 
-    def import_module(self, name: str) -> Value:
+    def import_module(self, name: str) -> KnownValue:
         """A module beside the script is followed too; any other is known by its name."""
         if name in self.modules:
             return Local(self.modules[name])
@@ -222,7 +222,7 @@ class Interpreter:
         value = self.evaluate(node.value, scope)
         call: Any = node.value
         is_method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
-        if isinstance(value, Dataset) and is_method and value.links and call.func.attr == value.links[-1].name:
+        if isinstance(value, ScriptDataset) and is_method and value.links and call.func.attr == value.links[-1].name:
             self.trace.add("thrown-away", call, self.script, dataset=value)
         if isinstance(value, Tensor) and is_method and call.args and call.func.attr == "set_shape":  # in place
             shape = sizes_of(self.evaluate(call.args[0], scope)) or value.shape
@@ -296,12 +296,12 @@ class Interpreter:
             self.loops[-1] |= happened
         return happened
 
-    def _iterated(self, node: ast.expr, scope: Scope, value: Value) -> Value | None:
+    def _iterated(self, node: ast.expr, scope: Scope, value: KnownValue) -> KnownValue | None:
         """The dataset that a loop goes over, through enumerate and the like."""
         while isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Name):
             node = node.args[0]
             value = self.evaluate(node, scope)
-        return value if isinstance(value, Dataset | Alternatives) else None
+        return value if isinstance(value, ScriptDataset | Alternatives) else None
 
     def do_While(self, node: ast.While, scope: Scope) -> None:
         self.evaluate(node.test, scope)
@@ -311,8 +311,8 @@ class Interpreter:
         tapes = 0
         for item in node.items:
             value = self.evaluate(item.context_expr, scope)
-            tapes += isinstance(value, Made) and value.kind == "GradientTape"
-            if isinstance(value, Writer):
+            tapes += isinstance(value, KerasObject) and value.kind == "GradientTape"
+            if isinstance(value, ScriptWriter):
                 value.is_closed = True
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, value, scope)
@@ -333,7 +333,7 @@ class Interpreter:
 
     # Calls
 
-    def see_Call(self, node: ast.Call, scope: Scope) -> Value:
+    def see_Call(self, node: ast.Call, scope: Scope) -> KnownValue:
         given = self._items(node.args, scope, is_tuple=True)
         args = tuple(given.items) if isinstance(given, Seq) else ()
         keywords = {k.arg: self.evaluate(k.value, scope) for k in node.keywords if k.arg is not None}
@@ -348,46 +348,46 @@ class Interpreter:
             return self.method(receiver, Call(node.func.attr, node, self.script, args, keywords, self))
         return self.call(self.evaluate(node.func, scope), Call("", node, self.script, args, keywords, self))
 
-    def method(self, receiver: Value, call: Call) -> Value:
+    def method(self, receiver: KnownValue, call: Call) -> KnownValue:
         """Call a method of something, by the call's name."""
         if isinstance(receiver, Alternatives):
             found = [self.method(option, call) for option in receiver.options]
-            return Alternatives(found) if all(isinstance(f, Dataset) for f in found) else UNKNOWN
-        if isinstance(receiver, Dataset):
+            return Alternatives(found) if all(isinstance(f, ScriptDataset) for f in found) else UNKNOWN
+        if isinstance(receiver, ScriptDataset):
             return dataset_method(call, receiver)
-        if isinstance(receiver, Made):
+        if isinstance(receiver, KerasObject):
             return tensorflow_calls.made_method(call, receiver)
         if isinstance(receiver, Instance) and (
             call.name in receiver.attributes or self._method_of(receiver, call.name)
         ):
             return self.call(self.attribute(receiver, call.name), call)
-        if isinstance(receiver, Model | Writer) or keras_calls.is_model(receiver):
+        if isinstance(receiver, Model | ScriptWriter) or keras_calls.is_model(receiver):
             return keras_calls.object_method(call, receiver)
         if isinstance(receiver, Module | Local):
             watch(call)
             return self.call(self.attribute(receiver, call.name), call)
         return other_method(call, receiver)
 
-    def call(self, function: Value, call: Call) -> Value:
+    def call(self, function: KnownValue, call: Call) -> KnownValue:
         """Call a value."""
         if isinstance(function, Function):
             return self.apply(function, list(call.args), call.keywords)
         if isinstance(function, Class):
             return self.instantiate(function, list(call.args), call.keywords)
-        if isinstance(function, Model | Instance) or (isinstance(function, Made) and function.is_layer):
+        if isinstance(function, Model | Instance) or (isinstance(function, KerasObject) and function.is_layer):
             return keras_calls.apply_layers(call, function)
         if isinstance(function, Module):
             return tensorflow_calls.call_by_name(replace(call, name=function.name))
-        if isinstance(function, Made) and ".losses." in function.name and len(call.args) > 1:
+        if isinstance(function, KerasObject) and ".losses." in function.name and len(call.args) > 1:
             return keras_calls.loss_call(call, function, call.args[0], call.args[1])
-        if isinstance(function, Made) and ".metrics." in function.name:
+        if isinstance(function, KerasObject) and ".metrics." in function.name:
             return keras_calls.made_method(replace(call, name="update_state"), function)
-        if not isinstance(function, Const | Tensor | Made):
+        if not isinstance(function, Const | Tensor | KerasObject):
             for value in (*call.args, *call.keywords.values()):
                 let_go(value)
         return UNKNOWN
 
-    def apply(self, function: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
+    def apply(self, function: Function, args: list[KnownValue], keywords: dict[str, KnownValue]) -> KnownValue:
         """Follow a call of a function of the script; parameters that are not given are not known."""
         self.called.add(id(function.node))
         self.calls += 1
@@ -410,12 +410,14 @@ class Interpreter:
             self.depth -= 1
             mine = self.returned
             self.script, self.function, self.returned, self.in_step, self.loops = kept
-        result: Value = mine[0] if mine else Const(None)
+        result: KnownValue = mine[0] if mine else Const(None)
         for other in mine[1:]:
             result = join(result, other)
         return result
 
-    def _bind_parameters(self, function: Function, args: list[Value], keywords: dict[str, Value], scope: Scope) -> None:
+    def _bind_parameters(
+        self, function: Function, args: list[KnownValue], keywords: dict[str, KnownValue], scope: Scope
+    ) -> None:
         parameters = function.node.args
         names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
         defaults = dict(zip(names[len(names) - len(parameters.defaults) :], parameters.defaults, strict=True))
@@ -437,7 +439,7 @@ class Interpreter:
             if rest is not None:
                 scope.names[rest.arg] = UNKNOWN
 
-    def instantiate(self, of: Class, args: list[Value], keywords: dict[str, Value]) -> Value:
+    def instantiate(self, of: Class, args: list[KnownValue], keywords: dict[str, KnownValue]) -> KnownValue:
         self.called.add(id(of.node))
         instance = Instance(of, dict(of.scope.names))
         if (made := self._method_of(instance, "__init__")) is not None:
@@ -452,7 +454,7 @@ class Interpreter:
         return instance
 
     def _method_of(self, instance: Instance, name: str) -> Function | None:
-        classes: list[Value] = [instance.of]
+        classes: list[KnownValue] = [instance.of]
         while classes:
             of = classes.pop(0)
             if isinstance(of, Class):
@@ -463,10 +465,10 @@ class Interpreter:
                 classes += of.bases
         return None
 
-    def attribute(self, value: Value, name: str) -> Value:
+    def attribute(self, value: KnownValue, name: str) -> KnownValue:
         if isinstance(value, Model) and name in ("layers", "output", "input"):
             return Seq(list(value.layers)) if name == "layers" else value.output if name == "output" else value.inputs
-        if name in ("trainable_variables", "trainable_weights") and isinstance(value, Made | Model | Instance):
+        if name in ("trainable_variables", "trainable_weights") and isinstance(value, KerasObject | Model | Instance):
             return Seq([value])
         if isinstance(value, Module):
             return Module(tensorflow_calls.canonical(f"{value.name}.{name}"))
@@ -481,48 +483,48 @@ class Interpreter:
                 return self.apply(method, [], {})
             return method if method is not None else UNKNOWN
         if isinstance(value, Class):
-            found: Value = value.scope.names.get(name, UNKNOWN)
+            found: KnownValue = value.scope.names.get(name, UNKNOWN)
             return found
         return UNKNOWN
 
     # Expressions
 
-    def evaluate(self, node: ast.expr, scope: Scope) -> Value:
+    def evaluate(self, node: ast.expr, scope: Scope) -> KnownValue:
         follow = getattr(self, f"see_{type(node).__name__}", None)
         if follow is not None:
-            value: Value = follow(node, scope)
+            value: KnownValue = follow(node, scope)
             return value
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.evaluate(child, scope)
         return UNKNOWN
 
-    def see_Constant(self, node: ast.Constant, scope: Scope) -> Value:  # noqa: ARG002
+    def see_Constant(self, node: ast.Constant, scope: Scope) -> KnownValue:  # noqa: ARG002
         return Const(node.value)
 
-    def see_Name(self, node: ast.Name, scope: Scope) -> Value:
+    def see_Name(self, node: ast.Name, scope: Scope) -> KnownValue:
         return scope.get(node.id)
 
-    def see_NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> Value:
+    def see_NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> KnownValue:
         value = self.evaluate(node.value, scope)
         self.bind(node.target, value, scope)
         return value
 
-    def see_Attribute(self, node: ast.Attribute, scope: Scope) -> Value:
+    def see_Attribute(self, node: ast.Attribute, scope: Scope) -> KnownValue:
         return self.attribute(self.evaluate(node.value, scope), node.attr)
 
-    def see_Lambda(self, node: ast.Lambda, scope: Scope) -> Value:
+    def see_Lambda(self, node: ast.Lambda, scope: Scope) -> KnownValue:
         return Function(node, scope, self.script)
 
-    def see_List(self, node: ast.List, scope: Scope) -> Value:
+    def see_List(self, node: ast.List, scope: Scope) -> KnownValue:
         return self._items(node.elts, scope, is_tuple=False)
 
-    def see_Tuple(self, node: ast.Tuple, scope: Scope) -> Value:
+    def see_Tuple(self, node: ast.Tuple, scope: Scope) -> KnownValue:
         return self._items(node.elts, scope, is_tuple=True)
 
-    def _items(self, nodes: list[ast.expr], scope: Scope, *, is_tuple: bool) -> Value:
+    def _items(self, nodes: list[ast.expr], scope: Scope, *, is_tuple: bool) -> KnownValue:
         """A list or tuple, with the items of those that are unpacked in it."""
-        items: list[Value] = []
+        items: list[KnownValue] = []
         for node in nodes:
             value = self.evaluate(node.value if isinstance(node, ast.Starred) else node, scope)
             if isinstance(node, ast.Starred) and not isinstance(value, Seq):
@@ -530,7 +532,7 @@ class Interpreter:
             items += value.items if isinstance(node, ast.Starred) and isinstance(value, Seq) else [value]
         return Seq(items, is_tuple)
 
-    def see_Dict(self, node: ast.Dict, scope: Scope) -> Value:
+    def see_Dict(self, node: ast.Dict, scope: Scope) -> KnownValue:
         mapping = Mapping({}, {}, self.script)
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.evaluate(item, scope)
@@ -546,10 +548,10 @@ class Interpreter:
                 mapping.items[name.value], mapping.nodes[name.value] = value, key
         return mapping
 
-    def see_JoinedStr(self, node: ast.JoinedStr, scope: Scope) -> Value:
+    def see_JoinedStr(self, node: ast.JoinedStr, scope: Scope) -> KnownValue:
         return text_of(*(self.evaluate(part, scope) for part in node.values))
 
-    def see_FormattedValue(self, node: ast.FormattedValue, scope: Scope) -> Value:
+    def see_FormattedValue(self, node: ast.FormattedValue, scope: Scope) -> KnownValue:
         value = self.evaluate(node.value, scope)
         if isinstance(value, Text) and node.conversion == -1 and node.format_spec is None:
             return value
@@ -561,10 +563,10 @@ class Interpreter:
         except (ValueError, TypeError):
             return UNKNOWN
 
-    def see_BinOp(self, node: ast.BinOp, scope: Scope) -> Value:
+    def see_BinOp(self, node: ast.BinOp, scope: Scope) -> KnownValue:
         return self.binary(node, node.op, self.evaluate(node.left, scope), self.evaluate(node.right, scope))
 
-    def binary(self, node: ast.AST, operator: ast.operator, left: Value, right: Value) -> Value:
+    def binary(self, node: ast.AST, operator: ast.operator, left: KnownValue, right: KnownValue) -> KnownValue:
         if isinstance(operator, ast.Add | ast.Div) and _is_text(right) and (_is_text(left) or left is UNKNOWN):
             between = [Const("/")] if isinstance(operator, ast.Div) else []  # of a path and a name
             return text_of(left, *between, right)
@@ -580,7 +582,7 @@ class Interpreter:
         call = Call("", cast("ast.Call", node), self.script, reader=self)
         return tensorflow_calls.arithmetic(call, operator, left, right)
 
-    def see_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Value:
+    def see_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> KnownValue:
         value = self.evaluate(node.operand, scope)
         if isinstance(node.op, ast.Not):
             known = self.truth(value)
@@ -589,7 +591,7 @@ class Interpreter:
             return Const(-value.value)
         return UNKNOWN
 
-    def see_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
+    def see_BoolOp(self, node: ast.BoolOp, scope: Scope) -> KnownValue:
         values = [self.evaluate(value, scope) for value in node.values]
         truths = [self.truth(value) for value in values]
         ends = not isinstance(node.op, ast.And)  # the truth at which it stops
@@ -602,7 +604,7 @@ class Interpreter:
                 return value
         return values[-1]
 
-    def see_Compare(self, node: ast.Compare, scope: Scope) -> Value:
+    def see_Compare(self, node: ast.Compare, scope: Scope) -> KnownValue:
         left = self.evaluate(node.left, scope)
         right = self.evaluate(node.comparators[0], scope)
         if len(node.ops) == 1 and isinstance(left, Const) and isinstance(right, Const):
@@ -610,18 +612,18 @@ class Interpreter:
                 return Const(left.value == right.value)
             if isinstance(node.ops[0], ast.NotEq | ast.IsNot):
                 return Const(left.value != right.value)
-        is_there = isinstance(left, Dataset | Function | Module | Made | Model | Instance | Tensor)
+        is_there = isinstance(left, ScriptDataset | Function | Module | KerasObject | Model | Instance | Tensor)
         if is_there and isinstance(right, Const) and right.value is None:
             return Const(isinstance(node.ops[0], ast.IsNot | ast.NotEq))
         return UNKNOWN
 
-    def see_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
+    def see_IfExp(self, node: ast.IfExp, scope: Scope) -> KnownValue:
         known = self.truth(self.evaluate(node.test, scope))
         if known is not None:
             return self.evaluate(node.body if known else node.orelse, scope)
         return join(self.evaluate(node.body, scope), self.evaluate(node.orelse, scope))
 
-    def see_Subscript(self, node: ast.Subscript, scope: Scope) -> Value:
+    def see_Subscript(self, node: ast.Subscript, scope: Scope) -> KnownValue:
         value = self.evaluate(node.value, scope)
         key = self.evaluate(node.slice, scope)
         if isinstance(value, Mapping) and isinstance(key, Const):
@@ -635,7 +637,7 @@ class Interpreter:
                 return Seq(value.items[slice(*(end.value for end in known if isinstance(end, Const)))], value.is_tuple)
         return value.but(shape=indexed(value.shape, node.slice)) if isinstance(value, Tensor) else UNKNOWN
 
-    def see_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope) -> Value:
+    def see_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope) -> KnownValue:
         inner = Scope(scope)
         for generator in node.generators:
             iterable = self.evaluate(generator.iter, inner)
@@ -649,10 +651,10 @@ class Interpreter:
 
     see_SetComp = see_GeneratorExp = see_ListComp
 
-    def see_Set(self, node: ast.Set, scope: Scope) -> Value:  # noqa: ARG002
+    def see_Set(self, node: ast.Set, scope: Scope) -> KnownValue:  # noqa: ARG002
         return Module("builtins.set()")
 
-    def see_DictComp(self, node: ast.DictComp, scope: Scope) -> Value:
+    def see_DictComp(self, node: ast.DictComp, scope: Scope) -> KnownValue:
         inner = Scope(scope)
         for generator in node.generators:
             iterable = self.evaluate(generator.iter, inner)
@@ -661,7 +663,7 @@ class Interpreter:
         self.evaluate(node.value, inner)
         return self._each_key(node, scope) if len(node.generators) == 1 else UNKNOWN
 
-    def _each_key(self, node: ast.DictComp, scope: Scope) -> Value:
+    def _each_key(self, node: ast.DictComp, scope: Scope) -> KnownValue:
         """A dict made in a loop over values that are all known."""
         iterable, mapping = self.evaluate(node.generators[0].iter, scope), Mapping({}, {}, self.script)
         if not isinstance(iterable, Seq) or node.generators[0].ifs:
@@ -675,14 +677,14 @@ class Interpreter:
             mapping.items[key.value], mapping.nodes[key.value] = self.evaluate(node.value, inner), node.key
         return mapping
 
-    def see_Await(self, node: ast.Await, scope: Scope) -> Value:
+    def see_Await(self, node: ast.Await, scope: Scope) -> KnownValue:
         return self.evaluate(node.value, scope)
 
-    def see_Starred(self, node: ast.Starred, scope: Scope) -> Value:
+    def see_Starred(self, node: ast.Starred, scope: Scope) -> KnownValue:
         self.evaluate(node.value, scope)
         return UNKNOWN
 
-    def bind(self, target: ast.expr, value: Value, scope: Scope) -> None:
+    def bind(self, target: ast.expr, value: KnownValue, scope: Scope) -> None:
         if isinstance(target, ast.Name):
             scope.names[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
@@ -693,7 +695,11 @@ class Interpreter:
             holder = self.evaluate(target.value, scope)
             if isinstance(holder, Instance):
                 holder.attributes[target.attr] = value
-            if target.attr == "trainable" and isinstance(holder, Made | Model | Instance) and isinstance(value, Const):
+            if (
+                target.attr == "trainable"
+                and isinstance(holder, KerasObject | Model | Instance)
+                and isinstance(value, Const)
+            ):
                 holder.notes.add("changed")
                 holder.notes.discard("frozen")
                 holder.notes.update(() if value.value else {"frozen"})
@@ -705,9 +711,9 @@ class Interpreter:
                 holder.items[key.value], holder.nodes[key.value] = value, target
             let_go(value)
 
-    def item_of(self, iterable: Value, node: ast.expr, scope: Scope) -> Value:
+    def item_of(self, iterable: KnownValue, node: ast.expr, scope: Scope) -> KnownValue:
         """What one step of a loop gives."""
-        if isinstance(iterable, Dataset):
+        if isinstance(iterable, ScriptDataset):
             self.trace.add("iterated", node, self.script, dataset=iterable)
             return iterable.element
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
@@ -722,10 +728,10 @@ class Interpreter:
             return iterable.items[0]
         return UNKNOWN
 
-    def truth(self, value: Value) -> bool | None:
+    def truth(self, value: KnownValue) -> bool | None:
         """Whether a value is true, if that is known."""
         if isinstance(value, Const):
             return bool(value.value)
-        if isinstance(value, Function | Dataset | Made | Model):
+        if isinstance(value, Function | ScriptDataset | KerasObject | Model):
             return True
         return None

@@ -8,16 +8,16 @@ from bushel.checking.script.known_values import (
     Alternatives,
     Class,
     Const,
-    Dataset,
     Function,
     Instance,
-    Made,
+    KerasObject,
+    KnownValue,
     Model,
     Module,
+    ScriptDataset,
+    ScriptWriter,
     Seq,
     Tensor,
-    Value,
-    Writer,
     each_tensor,
     followed,
     layer_shape,
@@ -50,7 +50,7 @@ MADE = (".layers.", ".losses.", ".optimizers.", ".callbacks.", ".metrics.", ".ap
 _UTILITIES = ("image_dataset_from_directory", "text_dataset_from_directory", "timeseries_dataset_from_array")
 
 
-def make(call: Call) -> Value:
+def make(call: Call) -> KnownValue:
     """An object of Keras by the name of what makes it."""
     name, last = call.name, call.last
     if last in REMOVED_NAMES:
@@ -87,7 +87,7 @@ def make(call: Call) -> Value:
         return made
     if ".losses." in name and len(call.args) > 1:
         flag = call.get(-1, "from_logits") or Const(False)
-        loss = Made(name, call.node, call.script, (), {"from_logits": flag})
+        loss = KerasObject(name, call.node, call.script, (), {"from_logits": flag})
         return loss_call(call, loss, call.args[0], call.args[1])
     if ".activations." in name and (tensor := call.tensor()) is not None:
         return activated(call, tensor, last)
@@ -107,17 +107,17 @@ def _sequential(call: Call) -> Model:
     return model
 
 
-def add_layer(model: Model, layer: Value) -> None:
+def add_layer(model: Model, layer: KnownValue) -> None:
     """One more layer of a Sequential; what is no layer that is known makes the rest unknown."""
     if isinstance(layer, Tensor) and layer.form == "input":
         model.inputs = layer
-    elif isinstance(layer, Made | Model):
+    elif isinstance(layer, KerasObject | Model):
         model.layers.append(layer)
     else:
-        model.layers.append(Made("unknown", model.node, model.script))  # type: ignore[arg-type]
+        model.layers.append(KerasObject("unknown", model.node, model.script))  # type: ignore[arg-type]
 
 
-def _utility(call: Call) -> Dataset:
+def _utility(call: Call) -> ScriptDataset:
     mode, last = call.constant(-1, "label_mode") or "int", call.last
     label = Tensor(form="one_hot") if mode == "categorical" else Tensor(dtype="int32", shape=(None,))
     batch = call.get(-1, "batch_size")
@@ -131,10 +131,10 @@ def _utility(call: Call) -> Dataset:
     is_seeded = call.get(-1, "seed") not in (None, Const(None)) or "**" in call.keywords
     if is_shuffled and "validation_split" in call.keywords and not is_seeded:
         call.add("unseeded-split")
-    return Dataset((), Seq([image, label], is_tuple=True), int(is_batched), None, is_opaque=True)
+    return ScriptDataset((), Seq([image, label], is_tuple=True), int(is_batched), None, is_opaque=True)
 
 
-def _preprocessed(call: Call) -> Value:
+def _preprocessed(call: Call) -> KnownValue:
     tensor, family = call.tensor(), call.name.split(".")[-2]
     if tensor is None:
         return UNKNOWN
@@ -146,16 +146,16 @@ def _preprocessed(call: Call) -> Value:
 
 def activated(call: Call, tensor: Tensor, name: str) -> Tensor:
     """A tensor of a model after a function that is an activation."""
-    marker = Made("keras.layers.Activation", call.node, call.script, (Const(name),))
+    marker = KerasObject("keras.layers.Activation", call.node, call.script, (Const(name),))
     return tensor.but(layers=(*tensor.layers, marker), form=name)
 
 
-def is_model(value: Value, *names: str) -> bool:
+def is_model(value: KnownValue, *names: str) -> bool:
     """Whether an object is of a class that is a Keras model, or another class of Keras."""
     if not isinstance(value, Instance):
         return False
     wanted = names or ("keras.Model", "keras.models.Model", "keras.Sequential")
-    classes: list[Value] = [*value.of.bases]
+    classes: list[KnownValue] = [*value.of.bases]
     while classes:
         of = classes.pop()
         if isinstance(of, Module) and of.name in wanted:
@@ -165,14 +165,14 @@ def is_model(value: Value, *names: str) -> bool:
     return False
 
 
-def is_random(value: Value) -> bool:
+def is_random(value: KnownValue) -> bool:
     """Whether a layer, or one in a model, augments at random."""
-    if isinstance(value, Made):
+    if isinstance(value, KerasObject):
         return value.is_layer and (value.kind.startswith("Random") or value.kind in ("MixUp", "CutMix", "RandAugment"))
     return isinstance(value, Model) and any(is_random(layer) for layer in value.layers)
 
 
-def apply_layers(call: Call, value: Value) -> Value:
+def apply_layers(call: Call, value: KnownValue) -> KnownValue:
     """Call a layer or a model on a tensor."""
     reader, training = call.reader, call.get(-1, "training")
     first = call.args[0] if call.args else call.get(0, "inputs") or UNKNOWN
@@ -186,7 +186,7 @@ def apply_layers(call: Call, value: Value) -> Value:
     if isinstance(value, Instance):
         return _called(call, value, base)
     if (
-        isinstance(value, Made)
+        isinstance(value, KerasObject)
         and value.kind == "Rescaling"
         and reader.mapped
         and (value.constant(0, "scale") or 1) < 0.02
@@ -194,9 +194,11 @@ def apply_layers(call: Call, value: Value) -> Value:
         if base.span in ("0..1", "-1..1"):
             call.add("scaled-twice", span=base.span)
         return base.but(layers=(*base.layers, value), span="0..1")
-    if isinstance(value, Made) and value.kind == "Softmax" and value.number(0, "axis") not in (None, -1):
+    if isinstance(value, KerasObject) and value.kind == "Softmax" and value.number(0, "axis") not in (None, -1):
         call.add("softmax-axis", shape=base.shape, axis=value.number(0, "axis"))
-    shape, problem = layer_shape(value, base.shape) if isinstance(value, Made) and base is first else (None, None)
+    shape, problem = (
+        layer_shape(value, base.shape) if isinstance(value, KerasObject) and base is first else (None, None)
+    )
     if isinstance(value, Model) and value.kind == "Sequential":
         shape = followed(value.layers, shape_of(value.inputs) or base.shape)[0]
     elif isinstance(value, Model):
@@ -205,10 +207,10 @@ def apply_layers(call: Call, value: Value) -> Value:
         call.add("layer-misfit", problem=problem)
     if isinstance(value, Model) and base.form != "input":
         _watch_range(call, value, base)
-    if isinstance(value, Made) and value.kind == "Embedding":
+    if isinstance(value, KerasObject) and value.kind == "Embedding":
         words = next((one for one in reversed(base.layers) if one.kind == "TextVectorization"), None)
         call.add("embedding", layer=value, tensor=base, words=words)
-    if isinstance(value, Made) and value.kind == "StringLookup" and base.feature is not None:
+    if isinstance(value, KerasObject) and value.kind == "StringLookup" and base.feature is not None:
         facts = facts_of(call.reader.trace, base)
         call.add("lookup", facts=facts, vocabulary=value.get(-1, "vocabulary"), layer=value, key=facts is None)
     added = tuple(value.layers) if isinstance(value, Model) else (value,)
@@ -221,7 +223,7 @@ def apply_layers(call: Call, value: Value) -> Value:
 def _watch_range(call: Call, model: Model, given: Tensor) -> None:
     """A model that is given values of one range here and of another there."""
     last = given.layers[-1] if given.layers else None
-    activation = last.constant(-1, "activation") if isinstance(last, Made) else None
+    activation = last.constant(-1, "activation") if isinstance(last, KerasObject) else None
     span = {"tanh": "-1..1", "sigmoid": "0..1"}.get(str(activation), given.span if last is None else None)
     known = call.reader.ranges.setdefault(id(model), (span, call.node)) if span is not None else (span, call.node)
     if span is not None and known[0] != span:
@@ -235,7 +237,7 @@ def _taped(call: Call, made: Tensor) -> Tensor:
     return made.marked("outside the tape") if call.reader.in_step else made
 
 
-def _step(call: Call, value: Value, training: Value | None) -> None:
+def _step(call: Call, value: KnownValue, training: KnownValue | None) -> None:
     """A model is called by the script's own loop."""
     reader = call.reader
     if reader.tapes and not is_random(value) and (training is None or training == Const(False)):
@@ -246,7 +248,7 @@ def _step(call: Call, value: Value, training: Value | None) -> None:
         reader.loops[-1] |= {"model", "step"} if reader.tapes else {"model"}
 
 
-def _called(call: Call, value: Instance, base: Tensor) -> Value:
+def _called(call: Call, value: Instance, base: Tensor) -> KnownValue:
     """An object of a class: what its `call` or `__call__` gives."""
     args = [each_tensor(arg, lambda one: one.but(marks=one.marks - {"symbolic"})) for arg in call.args]
     for name in ("call", "__call__"):
@@ -258,7 +260,7 @@ def _called(call: Call, value: Instance, base: Tensor) -> Value:
     return base.but(layers=(), shape=None, span=None, form=None)
 
 
-def loss_call(call: Call, loss: Made, label: Value | None, output: Value | None) -> Value:
+def loss_call(call: Call, loss: KerasObject, label: KnownValue | None, output: KnownValue | None) -> KnownValue:
     """A loss of labels and outputs, called by the script."""
     call.add("loss-call", loss=loss, label=label, output=output)
     made = output.but(shape=None, form="loss", made_by=call.node) if isinstance(output, Tensor) else Tensor(form="loss")
@@ -269,13 +271,13 @@ def loss_call(call: Call, loss: Made, label: Value | None, output: Value | None)
     return made if call.reader.tapes else _taped(call, made)
 
 
-def made_method(call: Call, receiver: Made) -> Value:
+def made_method(call: Call, receiver: KerasObject) -> KnownValue:
     """Methods of layers, tapes, optimizers and metrics."""
     name, reader = call.name, call.reader
     reader.trace.done.add((name, id(receiver.node)))
     if name == "adapt":
         data = call.args[0] if call.args else UNKNOWN
-        key = str(data.files.patterns) if isinstance(data, Dataset) and data.files is not None else ""
+        key = str(data.files.patterns) if isinstance(data, ScriptDataset) and data.files is not None else ""
         call.add("adapt-in-map" if reader.mapped else "adapt", layer=receiver, data=data, key=key,
                  unsure=reader.unsure)  # fmt: skip
     elif name == "gradient":
@@ -288,10 +290,10 @@ def made_method(call: Call, receiver: Made) -> Value:
     return UNKNOWN
 
 
-def object_method(call: Call, receiver: Value) -> Value:
+def object_method(call: Call, receiver: KnownValue) -> KnownValue:
     """Methods of models and writers."""
     name, reader = call.name, call.reader
-    if isinstance(receiver, Writer):
+    if isinstance(receiver, ScriptWriter):
         receiver.is_closed |= name in ("close", "__exit__")
     elif name == "add" and isinstance(receiver, Model) and call.args:
         add_layer(receiver, call.args[0])
@@ -318,34 +320,34 @@ def object_method(call: Call, receiver: Value) -> Value:
     return UNKNOWN
 
 
-def _output_layers(call: Call, model: Instance) -> list[Made | Model]:
+def _output_layers(call: Call, model: Instance) -> list[KerasObject | Model]:
     """The layers that the `call` of a class goes through on the way to its output."""
     method = call.reader.attribute(model, "call")
     output = call.reader.apply(method, [Tensor(form="input")], {}) if isinstance(method, Function) else UNKNOWN
     return list(output.layers) if isinstance(output, Tensor) else []
 
 
-def _use(call: Call, model: Value) -> None:
+def _use(call: Call, model: KnownValue) -> None:
     role = {"evaluate": "eval", "predict": "predict"}.get(call.name, "train")
     data = call.get(0, "x") or UNKNOWN
     if call.reader.loops:
         call.reader.loops[-1].add("step" if role == "train" else "model")
     if role == "train":
         call.add("fit", model=model, notes={*getattr(model, "notes", ()), *_changed(model)})
-    if isinstance(model, Instance) and isinstance(data, Dataset):
+    if isinstance(model, Instance) and isinstance(data, ScriptDataset):
         _follow_steps(call, model, role, data.element)
-    if isinstance(data, Dataset | Alternatives):
+    if isinstance(data, ScriptDataset | Alternatives):
         call.reader.trace.uses.append(Use(role, data, call.node, call.script, model, call.keywords))
     elif role == "train":
         call.add("not-followed")
     validation = call.keywords.get("validation_data")
-    if isinstance(validation, Dataset | Alternatives):
+    if isinstance(validation, ScriptDataset | Alternatives):
         call.reader.trace.uses.append(Use("eval", validation, call.node, call.script, model, call.keywords))
-        if isinstance(model, Instance) and isinstance(validation, Dataset):
+        if isinstance(model, Instance) and isinstance(validation, ScriptDataset):
             _follow_steps(call, model, "eval", validation.element)
 
 
-def _follow_steps(call: Call, model: Instance, role: str, element: Value) -> None:
+def _follow_steps(call: Call, model: Instance, role: str, element: KnownValue) -> None:
     """What Keras calls of a class that is a model: its own step, or its `call`."""
     inputs = element.items[0] if isinstance(element, Seq) and element.is_tuple and element.items else element
     for name, given in (("train_step" if role == "train" else "test_step", element), ("call", inputs)):
@@ -354,5 +356,5 @@ def _follow_steps(call: Call, model: Instance, role: str, element: Value) -> Non
             call.reader.apply(method, [given], {})
 
 
-def _changed(model: Value) -> set[str]:
+def _changed(model: KnownValue) -> set[str]:
     return {"changed"} if any("changed" in layer.notes for layer in layers_of(model)) else set()

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 Shape: TypeAlias = tuple[int | None, ...]  # None: any size
 
 
-class Value:
+class KnownValue:
     """Anything that a name can stand for."""
 
 
-class Unknown(Value):
+class Unknown(KnownValue):
     """Nothing is known."""
 
 
@@ -26,14 +26,14 @@ UNKNOWN = Unknown()
 
 
 @dataclass(frozen=True)
-class Const(Value):
+class Const(KnownValue):
     """A constant of Python."""
 
     value: Any
 
 
 @dataclass(frozen=True)
-class Text(Value):
+class Text(KnownValue):
     """Text of which only some fragments are known; None stands for the others."""
 
     fragments: tuple[str | None, ...]
@@ -44,7 +44,7 @@ class Text(Value):
         return "".join("*" if fragment is None else fragment for fragment in self.fragments)
 
 
-def text_of(*parts: Value) -> Value:
+def text_of(*parts: KnownValue) -> KnownValue:
     """The parts joined: a constant where all are known, nothing where none is."""
     fragments: list[str | None] = []
     for part in parts:
@@ -58,53 +58,53 @@ def text_of(*parts: Value) -> Value:
 
 
 @dataclass
-class Seq(Value):
+class Seq(KnownValue):
     """A list or tuple whose items are known."""
 
-    items: list[Value]
+    items: list[KnownValue]
     is_tuple: bool = False
 
 
 @dataclass
-class Mapping(Value):
+class Mapping(KnownValue):
     """A dict; keys that are no constants are left out."""
 
-    items: dict[Any, Value]
+    items: dict[Any, KnownValue]
     nodes: dict[Any, ast.AST] = field(default_factory=dict)
     script: Script | None = None
     is_whole: bool = True
 
 
 @dataclass(frozen=True)
-class Module(Value):
+class Module(KnownValue):
     """A module or anything in one, by its dotted name."""
 
     name: str
 
 
 @dataclass
-class Function(Value):
+class Function(KnownValue):
     """A function or lambda of the script, with what was bound to it."""
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Any
     script: Script
-    bound: list[Value] = field(default_factory=list)
-    keywords: dict[str, Value] = field(default_factory=dict)
+    bound: list[KnownValue] = field(default_factory=list)
+    keywords: dict[str, KnownValue] = field(default_factory=dict)
 
 
 @dataclass
-class Class(Value):
+class Class(KnownValue):
     """A class of the script."""
 
     node: ast.ClassDef
     scope: Any
     script: Script
-    bases: list[Value] = field(default_factory=list)
+    bases: list[KnownValue] = field(default_factory=list)
 
 
 @dataclass
-class Files(Value):
+class Files(KnownValue):
     """Files by a pattern or by name."""
 
     patterns: list[str] | None  # None: not known
@@ -115,7 +115,7 @@ class Files(Value):
 
 
 @dataclass
-class Spec(Value):
+class Spec(KnownValue):
     """One feature of a parse specification."""
 
     kind: str  # FixedLenFeature, VarLenFeature, ...
@@ -128,7 +128,7 @@ class Spec(Value):
 
 
 @dataclass(frozen=True)
-class Tensor(Value):
+class Tensor(KnownValue):
     """A tensor inside a pipeline or a model."""
 
     feature: str | None = None
@@ -157,7 +157,7 @@ def count_of(shape: Shape | None) -> int | None:
     return math.prod(n for n in shape if n is not None) if shape is not None and None not in shape else None
 
 
-def each_tensor(value: Value, change: Callable[[Tensor], Value]) -> Value:
+def each_tensor(value: KnownValue, change: Callable[[Tensor], KnownValue]) -> KnownValue:
     """A structure with something done to each of its tensors."""
     if isinstance(value, Tensor):
         return change(value)
@@ -168,7 +168,7 @@ def each_tensor(value: Value, change: Callable[[Tensor], Value]) -> Value:
     return value
 
 
-def tensors_in(value: Value) -> list[Tensor]:
+def tensors_in(value: KnownValue) -> list[Tensor]:
     """The tensors of a structure."""
     if isinstance(value, Tensor):
         return [value]
@@ -177,16 +177,16 @@ def tensors_in(value: Value) -> list[Tensor]:
 
 
 @dataclass(frozen=True)
-class Arguments(Value):
+class Arguments(KnownValue):
     """A call of the script, with what it is given."""
 
     name: str
     node: ast.Call
     script: Script
-    args: tuple[Value, ...] = ()
-    keywords: dict[str, Value] = field(default_factory=dict)
+    args: tuple[KnownValue, ...] = ()
+    keywords: dict[str, KnownValue] = field(default_factory=dict)
 
-    def get(self, position: int, name: str) -> Value | None:
+    def get(self, position: int, name: str) -> KnownValue | None:
         """An argument by its place or its name; None if it is not given."""
         return self.keywords.get(name, self.args[position] if 0 <= position < len(self.args) else None)
 
@@ -212,18 +212,18 @@ class Arguments(Value):
 
 
 @dataclass(frozen=True)
-class Link(Arguments):
+class ChainCall(Arguments):
     """One call of a chain."""
 
     effects: frozenset[str] = frozenset()
 
 
 @dataclass
-class Dataset(Value):
+class ScriptDataset(KnownValue):
     """A tf.data pipeline: its calls in order, and what one element of it is."""
 
-    links: tuple[Link, ...]
-    element: Value = UNKNOWN
+    links: tuple[ChainCall, ...]
+    element: KnownValue = UNKNOWN
     batched: int = 0
     files: Files | None = None
     is_opaque: bool = False  # where it comes from is not known
@@ -234,7 +234,7 @@ class Dataset(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Made(Arguments):
+class KerasObject(Arguments):
     """Anything of Keras that is made by a call: a layer, loss, optimizer, schedule, callback, metric."""
 
     notes: set[str] = field(default_factory=set)  # what was done with it: changed, frozen
@@ -252,32 +252,32 @@ class Made(Arguments):
 
 
 @dataclass
-class Model(Value):
+class Model(KnownValue):
     """A Keras model: its layers in order, as far as they are known."""
 
-    layers: list[Made | Model]
+    layers: list[KerasObject | Model]
     node: ast.AST
     script: Script
     kind: str = "Sequential"
     compiled: Arguments | None = None
-    inputs: Value = UNKNOWN
-    output: Value = UNKNOWN
+    inputs: KnownValue = UNKNOWN
+    output: KnownValue = UNKNOWN
     notes: set[str] = field(default_factory=set)
 
 
 @dataclass
-class Instance(Value):
+class Instance(KnownValue):
     """An object of a class of the script."""
 
     of: Class
-    attributes: dict[str, Value] = field(default_factory=dict)
-    layers: list[Made | Model] = field(default_factory=list)  # of a model: those that its `call` goes through
+    attributes: dict[str, KnownValue] = field(default_factory=dict)
+    layers: list[KerasObject | Model] = field(default_factory=list)  # of a model: those that its `call` goes through
     compiled: Arguments | None = None
     notes: set[str] = field(default_factory=set)
 
 
 @dataclass
-class Writer(Value):
+class ScriptWriter(KnownValue):
     """A TFRecordWriter."""
 
     node: ast.AST
@@ -287,20 +287,20 @@ class Writer(Value):
 
 
 @dataclass
-class Alternatives(Value):
+class Alternatives(KnownValue):
     """One of several, by a condition that is not known."""
 
-    options: list[Value]
+    options: list[KnownValue]
 
 
-def join(one: Value, other: Value) -> Value:
+def join(one: KnownValue, other: KnownValue) -> KnownValue:
     """What is known if it is either of two."""
     if one is other or one == other:
         return one
-    options: list[Value] = []
+    options: list[KnownValue] = []
     for value in (one, other):
         options += value.options if isinstance(value, Alternatives) else [value]
-    if all(isinstance(option, Dataset) for option in options):
+    if all(isinstance(option, ScriptDataset) for option in options):
         return Alternatives(options[:4])
     if all(isinstance(option, Tensor) for option in options):
         return _common(*options[:2])  # type: ignore[arg-type]
@@ -314,14 +314,14 @@ def _common(one: Tensor, other: Tensor) -> Tensor:
     return one.but(**{name: plain[name] for name in {*differing, "marks"}})
 
 
-def layers_of(model: Value | None) -> list[Made]:
+def layers_of(model: KnownValue | None) -> list[KerasObject]:
     """The layers of a model in order, those of models inside it among them."""
     return flat_layers(list(model.layers)) if isinstance(model, Model | Instance) else []
 
 
-def flat_layers(layers: list[Any]) -> list[Made]:
+def flat_layers(layers: list[Any]) -> list[KerasObject]:
     """Layers in order, where some are models of their own."""
-    flat: list[Made] = []
+    flat: list[KerasObject] = []
     for layer in layers:
         flat += flat_layers(list(layer.layers)) if isinstance(layer, Model) else [layer]
     return flat
@@ -331,10 +331,10 @@ class Scope:
     """Names of one function or module."""
 
     def __init__(self, parent: Scope | None = None) -> None:
-        self.names: dict[str, Value] = {}
+        self.names: dict[str, KnownValue] = {}
         self.parent = parent
 
-    def get(self, name: str) -> Value:
+    def get(self, name: str) -> KnownValue:
         """What a name stands for."""
         scope: Scope | None = self
         while scope is not None:
@@ -345,16 +345,16 @@ class Scope:
 
 
 @dataclass
-class Local(Value):
+class Local(KnownValue):
     """A module beside the script, or anything else with attributes that are known: parsed arguments."""
 
     scope: Scope
 
 
-def let_go(value: Value) -> None:
+def let_go(value: KnownValue) -> None:
     """Note that a writer is handed on, so that somebody else may close it."""
     for part in value.items if isinstance(value, Seq) else [value]:
-        if isinstance(part, Writer):
+        if isinstance(part, ScriptWriter):
             part.escapes = True
 
 
@@ -375,7 +375,7 @@ KEEPING = {
 }
 
 
-def sizes_of(value: Value | None) -> Shape | None:
+def sizes_of(value: KnownValue | None) -> Shape | None:
     """A shape as the script writes it: sizes that are not known are None; one number is a shape too."""
     if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
         return (value.value,)
@@ -437,7 +437,9 @@ def _is_new_axis(node: ast.expr) -> bool:
     return is_named or (isinstance(node, ast.Constant) and node.value is None)
 
 
-def declared(layers: list[Made], inputs: Value | None = None) -> tuple[Shape | None, Tensor | Made | None]:
+def declared(
+    layers: list[KerasObject], inputs: KnownValue | None = None
+) -> tuple[Shape | None, Tensor | KerasObject | None]:
     """The shape of batches that a model says it takes, and what says so."""
     if isinstance(inputs, Tensor) and inputs.shape is not None:
         return inputs.shape, inputs
@@ -452,7 +454,7 @@ def declared(layers: list[Made], inputs: Value | None = None) -> tuple[Shape | N
     return ((None, width), first) if width is not None and first.kind == "Dense" else (None, None)
 
 
-def layer_shape(layer: Made, shape: Shape | None) -> tuple[Shape | None, str | None]:
+def layer_shape(layer: KerasObject, shape: Shape | None) -> tuple[Shape | None, str | None]:
     """What a layer makes of a shape, and what is wrong with it."""
     if shape is None:
         return None, None
@@ -483,7 +485,7 @@ def layer_shape(layer: Made, shape: Shape | None) -> tuple[Shape | None, str | N
     return None, None
 
 
-def _reshape(layer: Made, shape: Shape) -> tuple[Shape | None, str | None]:
+def _reshape(layer: KerasObject, shape: Shape) -> tuple[Shape | None, str | None]:
     target = sizes_of(layer.get(0, "target_shape"))
     if target is None:
         return None, None
@@ -491,7 +493,7 @@ def _reshape(layer: Made, shape: Shape) -> tuple[Shape | None, str | None]:
     return (shape[0], *made), None if is_right else f"Reshape to {shown(target)} is given {shown(shape[1:])}"
 
 
-def _convolved(layer: Made, shape: Shape) -> tuple[Shape | None, str | None]:
+def _convolved(layer: KerasObject, shape: Shape) -> tuple[Shape | None, str | None]:
     """The sizes after a convolution or pooling; None where they are not known."""
     is_pooling = "Pooling" in layer.kind
     kernel = sizes_of(layer.get(0, "pool_size") if is_pooling else layer.get(1, "kernel_size"))
@@ -515,7 +517,7 @@ def _at(sizes: Shape | None, i: int) -> int | None:
     return None if sizes is None else sizes[i] if i < len(sizes) else sizes[0]
 
 
-def _application(layer: Made, shape: Shape) -> tuple[Shape | None, str | None]:
+def _application(layer: KerasObject, shape: Shape) -> tuple[Shape | None, str | None]:
     wanted = sizes_of(layer.keywords.get("input_shape"))
     has_top = layer.flag("include_top", 0) is not False
     wanted = wanted or ((None, None, 3) if not has_top else None)
@@ -526,7 +528,9 @@ def _application(layer: Made, shape: Shape) -> tuple[Shape | None, str | None]:
     return ((shape[0], None) if layer.constant(-1, "pooling") else (shape[0], None, None, None)), None
 
 
-def followed(layers: list[Made | Model], shape: Shape | None) -> tuple[Shape | None, Made | None, str | None]:
+def followed(
+    layers: list[KerasObject | Model], shape: Shape | None
+) -> tuple[Shape | None, KerasObject | None, str | None]:
     """The shape after some layers; the first layer that cannot take what it is given, and why."""
     for layer in flat_layers(list(layers)):
         shape, problem = layer_shape(layer, shape)
@@ -535,7 +539,7 @@ def followed(layers: list[Made | Model], shape: Shape | None) -> tuple[Shape | N
     return shape, None, None
 
 
-def shape_of(value: Value | None) -> Shape | None:
+def shape_of(value: KnownValue | None) -> Shape | None:
     """The shape of a tensor."""
     return value.shape if isinstance(value, Tensor) else None
 

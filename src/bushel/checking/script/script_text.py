@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bushel.checking.findings import Confidence, Finding, Location, Severity
-from bushel.checking.script.known_values import Link
+from bushel.checking.script.known_values import ChainCall
 from bushel.errors import FileProblem
 from bushel.storage import AnyPath
 
@@ -175,25 +175,25 @@ def replaced(script: Script, node: ast.AST, text: str) -> Edit:
     return Edit(script, *script.span(node), text)
 
 
-def _link_span(link: Link) -> tuple[int, int]:
+def _link_span(link: ChainCall) -> tuple[int, int]:
     """From the dot to the closing bracket of one call of a chain, with the line break before the dot."""
     function = link.node.func
     start = link.script.span(function.value)[1] if isinstance(function, ast.Attribute) else 0
     return start, link.script.span(link.node)[1]
 
 
-def removed(link: Link) -> Edit:
+def removed(link: ChainCall) -> Edit:
     """A chain without one of its calls."""
     return Edit(link.script, *_link_span(link))
 
 
-def inserted_before(link: Link, text: str) -> Edit:
+def inserted_before(link: ChainCall, text: str) -> Edit:
     """One more call before one of a chain."""
     start = _link_span(link)[0]
     return Edit(link.script, start, start, text)
 
 
-def moved(link: Link, *, before: Link) -> list[Edit]:
+def moved(link: ChainCall, *, before: ChainCall) -> list[Edit]:
     """One call of a chain moved before another; nothing if they stand in two files."""
     if link.script is not before.script:
         return []
@@ -276,7 +276,7 @@ def at(
 def _place_of(where: Placed) -> tuple[int, int]:
     """Line and column; of a call of a chain, those of its name."""
     node: Any = where.node
-    if isinstance(where, Link) and isinstance(node.func, ast.Attribute):
+    if isinstance(where, ChainCall) and isinstance(node.func, ast.Attribute):
         name: Any = node.func
         return name.end_lineno, name.end_col_offset - len(name.attr) + 1
     return node.lineno, node.col_offset + 1

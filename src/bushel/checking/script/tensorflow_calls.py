@@ -17,18 +17,18 @@ from bushel.checking.script.known_values import (
     Const,
     Files,
     Function,
+    KerasObject,
+    KnownValue,
     Local,
-    Made,
     Mapping,
     Module,
     Scope,
+    ScriptWriter,
     Seq,
     Shape,
     Spec,
     Tensor,
     Text,
-    Value,
-    Writer,
     reshaped,
     sizes_of,
     tensors_in,
@@ -69,7 +69,7 @@ def canonical(name: str) -> str:
     return re.sub(r"^tensorflow\.(python_io|io)\.TFRecordWriter", "tensorflow.io.TFRecordWriter", name)
 
 
-def call_by_name(call: Call) -> Value:
+def call_by_name(call: Call) -> KnownValue:
     """The result of a call to something in a module."""
     name, last = call.name, call.last
     if name.startswith("keras.") or (name.startswith("tensorflow.") and last == "Sequential"):
@@ -90,7 +90,7 @@ def call_by_name(call: Call) -> Value:
 # Parsing
 
 
-def dtype_of(value: Value | None) -> str | None:
+def dtype_of(value: KnownValue | None) -> str | None:
     """A dtype by its name."""
     if isinstance(value, Module):
         last = value.name.rsplit(".", maxsplit=1)[-1]
@@ -109,7 +109,7 @@ def _spec(call: Call) -> Spec:
     return Spec(kind, known, dtype_of(call.get(1 if is_fixed else 0, "dtype")), has_default, call.node, call.script)
 
 
-def _parse(call: Call) -> Value:
+def _parse(call: Call) -> KnownValue:
     is_single, record = "single" in call.last, call.tensor(0, "serialized")
     call.reader.effects[-1].add("parse_single" if is_single else "parse")
     specs = call.get(1, "features")
@@ -119,9 +119,9 @@ def _parse(call: Call) -> Value:
     return _parsed(call, specs, prefix, call.node, record)
 
 
-def _parse_sequence(call: Call) -> Value:
+def _parse_sequence(call: Call) -> KnownValue:
     call.reader.effects[-1].add("parse_single" if "single" in call.last else "parse")
-    parts: list[Value] = []
+    parts: list[KnownValue] = []
     for position, name in ((1, "context_features"), (2, "sequence_features")):
         specs = call.get(position, name)
         if specs is None or (isinstance(specs, Const) and specs.value is None):
@@ -136,14 +136,16 @@ def _parse_sequence(call: Call) -> Value:
     return Seq(parts, is_tuple=True)
 
 
-def _parsed(call: Call, specs: Value | None, prefix: Shape | None, node: ast.AST, record: Tensor | None) -> Value:
+def _parsed(
+    call: Call, specs: KnownValue | None, prefix: Shape | None, node: ast.AST, record: Tensor | None
+) -> KnownValue:
     """The tensors of a parsed record, whose batch has this shape."""
     if not isinstance(specs, Mapping):
         call.reader.trace.note(call.node, call.script, f"the feature description of {call.last}")
         return UNKNOWN
     files = record.files if record is not None else None
     call.reader.trace.add("parse", node, call.script, specs=specs, files=files, key=id(files))
-    parsed: dict[Any, Value] = {}
+    parsed: dict[Any, KnownValue] = {}
     for name, spec in specs.items.items():
         if not isinstance(spec, Spec):
             parsed[name] = UNKNOWN
@@ -158,13 +160,13 @@ def _parsed(call: Call, specs: Value | None, prefix: Shape | None, node: ast.AST
 # Tensors
 
 
-def _tensor_call(call: Call) -> Value:
+def _tensor_call(call: Call) -> KnownValue:
     last, name = call.last, call.name
     first = next((a for a in (*call.args, *call.keywords.values()) if isinstance(a, Tensor)), None)
     if last.startswith("decode_") and last not in ("decode_csv", "decode_base64", "decode_json_example"):
         return _decode(call)
     if last in _LOSSES and call.get(0, "labels") is not None:
-        loss = Made(f"keras.losses.{_LOSSES[last]}", call.node, call.script, (), {"from_logits": Const(True)})
+        loss = KerasObject(f"keras.losses.{_LOSSES[last]}", call.node, call.script, (), {"from_logits": Const(True)})
         return keras_calls.loss_call(call, loss, call.get(0, "labels"), call.get(1, "logits"))
     if last == "TFRecordWriter":
         return _writer(call)
@@ -214,7 +216,7 @@ def _tensor_call(call: Call) -> Value:
     return first.but(shape=None if last.startswith("reduce_") else first.shape, span=None) if is_loss else UNKNOWN
 
 
-def _random(call: Call, first: Tensor | None) -> Value:
+def _random(call: Call, first: Tensor | None) -> KnownValue:
     if first is None:
         return Tensor()
     marks = [mark for names, mark in ((_BRIGHTENING, "brightened"), (_MOVING, "moved")) if call.last in names]
@@ -227,7 +229,7 @@ def _random(call: Call, first: Tensor | None) -> Value:
     return first.marked(*marks).but(made_by=call.node, shape=shape)
 
 
-def _decode(call: Call) -> Value:
+def _decode(call: Call) -> KnownValue:
     last, tensor = call.last, call.tensor()
     call.reader.effects[-1].add("decode" if last != "decode_raw" else "decode_raw")
     feature = tensor.feature if tensor is not None else None
@@ -251,7 +253,7 @@ def _decode(call: Call) -> Value:
     return Tensor(feature, pixel, shape, "image", span, marks=marks, made_by=call.node, files=files)
 
 
-def _reshape(call: Call, tensor: Tensor) -> Value:
+def _reshape(call: Call, tensor: Tensor) -> KnownValue:
     wanted = sizes_of(call.get(1, "shape"))
     if wanted is None:
         return tensor.but(shape=None)
@@ -261,11 +263,11 @@ def _reshape(call: Call, tensor: Tensor) -> Value:
     return tensor.but(shape=shape)
 
 
-def _set_shape(call: Call, tensor: Tensor) -> Value:
+def _set_shape(call: Call, tensor: Tensor) -> KnownValue:
     return tensor.but(shape=sizes_of(call.get(1, "shape")) or tensor.shape, marks=tensor.marks - {"no shape"})
 
 
-def _cast(call: Call, tensor: Tensor) -> Value:
+def _cast(call: Call, tensor: Tensor) -> KnownValue:
     dtype = dtype_of(call.get(1, "dtype"))
     if dtype == "float64" and tensor.form == "image":
         call.add("float64")
@@ -285,7 +287,7 @@ def _cast(call: Call, tensor: Tensor) -> Value:
     return tensor.but(dtype=dtype, span=span, made_by=call.node)
 
 
-def _resize(call: Call, tensor: Tensor) -> Value:
+def _resize(call: Call, tensor: Tensor) -> KnownValue:
     call.reader.effects[-1].add("resize")
     if "no shape" in tensor.marks:
         call.add("resize-without-shape", made_by=tensor.made_by)
@@ -302,13 +304,13 @@ def _resize(call: Call, tensor: Tensor) -> Value:
     return made.but(dtype=tensor.dtype if is_nearest else "float32", shape=shape, made_by=call.node)
 
 
-def _one_hot(call: Call, tensor: Tensor) -> Value:
+def _one_hot(call: Call, tensor: Tensor) -> KnownValue:
     depth = call.number(1, "depth")
     shape = (*tensor.shape, depth) if tensor.shape is not None else None
     return Tensor(tensor.feature, "float32", shape, "one_hot", depth=depth, shift=tensor.shift, made_by=call.node)
 
 
-def _expand(call: Call, tensor: Tensor) -> Value:
+def _expand(call: Call, tensor: Tensor) -> KnownValue:
     axis, shape = call.number(1, "axis"), tensor.shape
     if shape is None or axis is None or not -len(shape) - 1 <= axis <= len(shape):
         return tensor.but(shape=None)
@@ -316,21 +318,21 @@ def _expand(call: Call, tensor: Tensor) -> Value:
     return tensor.but(shape=(*shape[:place], 1, *shape[place:]))
 
 
-def _channels(call: Call, tensor: Tensor) -> Value:
+def _channels(call: Call, tensor: Tensor) -> KnownValue:
     count = 1 if call.last == "rgb_to_grayscale" else 3
     return tensor.but(shape=(*tensor.shape[:-1], count) if tensor.shape else None)
 
 
-def _dense(call: Call, tensor: Tensor) -> Value:
+def _dense(call: Call, tensor: Tensor) -> KnownValue:
     call.add("to-dense", feature=tensor.feature)
     return tensor.but(form=None, shape=None)
 
 
-def _reordered(_: Call, tensor: Tensor) -> Value:
+def _reordered(_: Call, tensor: Tensor) -> KnownValue:
     return tensor.but(shape=None)
 
 
-def _cropped(_: Call, tensor: Tensor) -> Value:
+def _cropped(_: Call, tensor: Tensor) -> KnownValue:
     """The middle of an image, or a part of it: sizes are not known, channels are."""
     return tensor.but(shape=(None, None, tensor.shape[-1]) if tensor.shape and len(tensor.shape) == 3 else None)
 
@@ -341,19 +343,19 @@ def _is_strong(call: Call, tensor: Tensor) -> bool:
     return isinstance(delta, int | float) and delta >= (0.2 if tensor.span == "0..1" else 51)
 
 
-def _brightened(call: Call, tensor: Tensor) -> Value:
+def _brightened(call: Call, tensor: Tensor) -> KnownValue:
     if not _is_strong(call, tensor):
         return tensor
     call.add("brightened")
     return tensor.marked("brightened").but(made_by=call.node)
 
 
-def _raw_tensor(call: Call, tensor: Tensor) -> Value:
+def _raw_tensor(call: Call, tensor: Tensor) -> KnownValue:
     call.reader.effects[-1].add("decode_raw")
     return Tensor(tensor.feature, dtype_of(call.get(1, "out_type")), made_by=call.node)
 
 
-_TENSORS: dict[str, Callable[[Call, Tensor], Value]] = {
+_TENSORS: dict[str, Callable[[Call, Tensor], KnownValue]] = {
     "reshape": _reshape,
     "ensure_shape": _set_shape,
     "cast": _cast,
@@ -370,7 +372,7 @@ _TENSORS: dict[str, Callable[[Call, Tensor], Value]] = {
 }
 
 
-def _stacked(call: Call) -> Value:
+def _stacked(call: Call) -> KnownValue:
     given = call.get(0, "values")
     tensors = [item for item in given.items if isinstance(item, Tensor)] if isinstance(given, Seq) else []
     if not tensors or not isinstance(given, Seq) or len(tensors) != len(given.items):
@@ -387,14 +389,14 @@ def _stacked(call: Call) -> Value:
     return base.but(shape=(*shape[:-1], shape[-1] * len(tensors) if shape[-1] is not None else None))
 
 
-def arithmetic(call: Any, operator: ast.operator, left: Value, right: Value) -> Value:
+def arithmetic(call: Any, operator: ast.operator, left: KnownValue, right: KnownValue) -> KnownValue:
     """What arithmetic gives; what is divided or multiplied is no plain mean any more."""
     made = _computed(call, operator, left, right)
     is_scaled = isinstance(made, Tensor) and isinstance(operator, ast.Div | ast.Mult)
     return made.but(marks=made.marks - {"mean of a replica"}) if isinstance(made, Tensor) and is_scaled else made
 
 
-def _computed(call: Any, operator: ast.operator, left: Value, right: Value) -> Value:
+def _computed(call: Any, operator: ast.operator, left: KnownValue, right: KnownValue) -> KnownValue:
     """The range that pixels have after arithmetic, and whether they were scaled before."""
     tensor = left if isinstance(left, Tensor) else right if isinstance(right, Tensor) else None
     call.reader.effects[-1].add("arithmetic")
@@ -436,15 +438,15 @@ def _is_spread(column: Tensor, row: Tensor) -> bool:
 # Python and its libraries
 
 
-def _writer(call: Call) -> Writer:
-    writer = Writer(call.node, call.script)
+def _writer(call: Call) -> ScriptWriter:
+    writer = ScriptWriter(call.node, call.script)
     call.reader.trace.writers.append(writer)
     if call.reader.loops:
         call.add("writer-in-loop", loops=list(call.reader.loops), path=call.value_node(0, "path"))
     return writer
 
 
-def _python_call(call: Call) -> Value:
+def _python_call(call: Call) -> KnownValue:
     name, last, args = call.name, call.last, call.args
     first = args[0] if args else UNKNOWN
     if name in _FOLDED and args and all(isinstance(arg, Const) for arg in args) and not call.keywords:
@@ -474,12 +476,12 @@ def _python_call(call: Call) -> Value:
         )
     if name == "builtins.open":
         return call.made()
-    if name == "json.load" and isinstance(first, Made):
+    if name == "json.load" and isinstance(first, KerasObject):
         return _loaded(call, first)
     if name in ("os.path.dirname", "os.path.abspath", "os.path.realpath") and isinstance(first, Const):
         return Const(getattr(os.path, last)(str(first.value)))
     if last == "ArgumentParser":
-        return Made("argparse.ArgumentParser", call.node, call.script, (), {"parsed": Local(Scope())})
+        return KerasObject("argparse.ArgumentParser", call.node, call.script, (), {"parsed": Local(Scope())})
     if name == "builtins.dict" and not args:
         return Mapping(dict(call.keywords), is_whole="**" not in call.keywords)
     if last == "vars" and isinstance(first, Local):
@@ -497,12 +499,12 @@ def _python_call(call: Call) -> Value:
     if last == "len" and isinstance(first, Seq):
         return Const(len(first.items))
     for value in (*args, *call.keywords.values()):
-        if isinstance(value, Writer):
+        if isinstance(value, ScriptWriter):
             value.escapes = True
     return UNKNOWN
 
 
-def _loaded(call: Call, opened: Made) -> Value:
+def _loaded(call: Call, opened: KerasObject) -> KnownValue:
     """What a file of settings beside the script holds."""
     named = opened.constant(0, "file")
     path = call.reader.trace.script.path.parent / named if isinstance(named, str) else None
@@ -512,13 +514,13 @@ def _loaded(call: Call, opened: Made) -> Value:
         return UNKNOWN
 
 
-def _known(value: Any) -> Value:
+def _known(value: Any) -> KnownValue:
     if isinstance(value, dict):
         return Mapping({key: _known(item) for key, item in value.items()})
     return Seq([_known(item) for item in value]) if isinstance(value, list) else Const(value)
 
 
-def _python_random(call: Call) -> Value:
+def _python_random(call: Call) -> KnownValue:
     if call.reader.mapped:
         call.add("python-random", name=call.name)
     if call.last == "shuffle" and call.node.args and isinstance(call.node.args[0], ast.Call | ast.ListComp):
@@ -526,7 +528,7 @@ def _python_random(call: Call) -> Value:
     return UNKNOWN
 
 
-def made_method(call: Call, receiver: Made) -> Value:
+def made_method(call: Call, receiver: KerasObject) -> KnownValue:
     """Methods of what is neither a layer nor a model: parsers of arguments, tapes, optimizers, metrics."""
     if call.name == "add_argument":
         return add_argument(call, receiver)

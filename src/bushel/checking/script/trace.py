@@ -10,8 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bushel.checking.collect.facts import Data, FeatureFacts, FileFacts, Plan
-from bushel.checking.script.known_values import Alternatives, Dataset, Files, Link, Tensor, Value, Writer
+from bushel.checking.collect.facts import Data, FeatureFacts, FileFacts, ReadingPlan
+from bushel.checking.script.known_values import (
+    Alternatives,
+    ChainCall,
+    Files,
+    KnownValue,
+    ScriptDataset,
+    ScriptWriter,
+    Tensor,
+)
 from bushel.checking.script.script_text import Script
 
 
@@ -30,17 +38,17 @@ class Use:
     """A dataset that is handed to a model."""
 
     role: str  # train, eval, predict
-    dataset: Value
+    dataset: KnownValue
     node: ast.AST
     script: Script
-    model: Value | None = None
-    keywords: dict[str, Value] = field(default_factory=dict)
+    model: KnownValue | None = None
+    keywords: dict[str, KnownValue] = field(default_factory=dict)
 
-    def options(self) -> list[Dataset]:
+    def options(self) -> list[ScriptDataset]:
         """The datasets that it may be."""
         if isinstance(self.dataset, Alternatives):
-            return [option for option in self.dataset.options if isinstance(option, Dataset)]
-        return [self.dataset] if isinstance(self.dataset, Dataset) else []
+            return [option for option in self.dataset.options if isinstance(option, ScriptDataset)]
+        return [self.dataset] if isinstance(self.dataset, ScriptDataset) else []
 
 
 @dataclass
@@ -51,8 +59,8 @@ class Trace:
     data: Data | None = None
     events: list[Event] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
-    datasets: list[Dataset] = field(default_factory=list)
-    writers: list[Writer] = field(default_factory=list)
+    datasets: list[ScriptDataset] = field(default_factory=list)
+    writers: list[ScriptWriter] = field(default_factory=list)
     not_followed: list[str] = field(default_factory=list)
     scripts: list[Script] = field(default_factory=list)  # all files that were followed
     places: set[Any] = field(default_factory=set)  # of events
@@ -69,7 +77,7 @@ class Trace:
         """Events of one kind, in the order in which they were met."""
         return (event for event in self.events if event.kind == kind)
 
-    def used(self, *roles: str) -> Iterator[tuple[Use, Dataset]]:
+    def used(self, *roles: str) -> Iterator[tuple[Use, ScriptDataset]]:
         """Datasets that are used in one of these ways."""
         for use in self.uses:
             if use.role in roles:
@@ -82,7 +90,7 @@ class Trace:
         if text not in self.not_followed:
             self.not_followed.append(text)
 
-    def chains(self) -> Iterator[Dataset]:
+    def chains(self) -> Iterator[ScriptDataset]:
         """Every pipeline that was built, longest first, each link looked at once."""
         seen: set[tuple[int, ...]] = set()
         for dataset in sorted(self.datasets, key=lambda d: -len(d.links)):
@@ -91,7 +99,7 @@ class Trace:
                 seen.add(key)
                 yield dataset
 
-    def links(self, name: str) -> Iterator[tuple[Dataset, int, Link]]:
+    def links(self, name: str) -> Iterator[tuple[ScriptDataset, int, ChainCall]]:
         """Each link of a name once, in the longest chain that it is part of, with its place there."""
         seen: set[int] = set()
         for dataset in self.chains():
@@ -100,7 +108,7 @@ class Trace:
                     seen.add(id(link.node))
                     yield dataset, place, link
 
-    def plan(self, given: Plan) -> Plan:
+    def plan(self, given: ReadingPlan) -> ReadingPlan:
         """How the script reads the data, where the caller does not say it."""
         if given.batch_size is not None and given.shuffle_buffer is not None:
             return given
@@ -112,7 +120,7 @@ class Trace:
                 continue
             place = use.script.location(shuffles[0].node) if shuffles else use.script.location(use.node)
             batch = batches[-1].number(0, "batch_size") if batches else None
-            return Plan(
+            return ReadingPlan(
                 given.batch_size or batch,
                 given.shuffle_buffer if given.shuffle_buffer is not None else max((b or 0 for b in buffers), default=0),
                 given.classes,

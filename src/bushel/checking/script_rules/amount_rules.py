@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bushel.checking.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.rules.split_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
-from bushel.checking.script.known_values import Const, Dataset, Link, layers_of
+from bushel.checking.script.known_values import ChainCall, Const, ScriptDataset, layers_of
 from bushel.checking.script.script_text import At, at, inserted_before, with_argument, without_keyword
 from bushel.checking.script.trace import Trace, matched_files, records_of
 
@@ -37,7 +37,7 @@ def batch_of_one(trace: Trace) -> Iterator[Finding]:
                 )
 
 
-def batches_of(trace: Trace, dataset: Dataset) -> int | None:
+def batches_of(trace: Trace, dataset: ScriptDataset) -> int | None:
     """How many batches a dataset has, if its records and links say so."""
     records = records_of(trace, dataset.files)
     sizes = [link.number(0, "batch_size") for link in dataset.links if link.name in ("batch", "padded_batch")]
@@ -75,13 +75,13 @@ def validation_is_training(trace: Trace) -> Iterator[Finding]:
             yield at(where, "validation reads what is trained on", help=help, also=parts[0] if parts else files)
 
 
-def _is_split(train: Dataset, held: Dataset) -> bool:
+def _is_split(train: ScriptDataset, held: ScriptDataset) -> bool:
     """Whether links keep two readers of the same files apart: where one of the two reads all, nothing does."""
     apart = ("take", "skip", "shard", "filter", "take_while", "window", "flat_map")
     return train.has(*apart) and held.has(*apart)
 
 
-def _same_files(trace: Trace, one: Dataset, other: Dataset) -> bool:
+def _same_files(trace: Trace, one: ScriptDataset, other: ScriptDataset) -> bool:
     files = [dataset.files for dataset in (one, other)]
     known = [file for file in files if file is not None and file.patterns and not file.is_guessed]
     if len(known) < 2:
@@ -123,7 +123,7 @@ def steps_do_not_fit(trace: Trace) -> Iterator[Finding]:
                      severity="error" if given.value > batches else "warning")  # fmt: skip
 
 
-def _endless(dataset: Dataset) -> Link | None:
+def _endless(dataset: ScriptDataset) -> ChainCall | None:
     """The link that repeats forever, if nothing ends it afterwards."""
     found = None
     for link in dataset.links:
@@ -163,7 +163,7 @@ def never_shuffled(trace: Trace) -> Iterator[Finding]:
         )
 
 
-def _mixing(trace: Trace, dataset: Dataset, buffer: int) -> Mixing | None:
+def _mixing(trace: Trace, dataset: ScriptDataset, buffer: int) -> Mixing | None:
     """How the classes of the data mix, where the records reach the buffer as the files hold them."""
     if trace.data is None or trace.data.train is None or trace.data.label is None or not _is_in_order(trace, dataset):
         return None
@@ -175,7 +175,7 @@ def _mixing(trace: Trace, dataset: Dataset, buffer: int) -> Mixing | None:
     return measure_mixing(codes, classes, buffer=buffer, batch=batch)
 
 
-def _is_in_order(trace: Trace, dataset: Dataset) -> bool:
+def _is_in_order(trace: Trace, dataset: ScriptDataset) -> bool:
     """Whether a dataset reads all of train, and nothing but a buffer changes its order."""
     files = dataset.files
     plain = ("map", "shuffle", "batch", "padded_batch", "repeat", "cache", "prefetch", "with_options", "ignore_errors")

@@ -10,7 +10,7 @@ from typing import Any
 from bushel.checking.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.keras_calls import REMOVED_NAMES
-from bushel.checking.script.known_values import Const, Made, Mapping, Seq, Text
+from bushel.checking.script.known_values import Const, KerasObject, Mapping, Seq, Text
 from bushel.checking.script.script_text import At, Edit, Script, at, replaced
 from bushel.checking.script.trace import Event, Trace
 
@@ -74,7 +74,7 @@ def gone_in_keras_3(trace: Trace) -> Iterator[Finding]:
     for event in trace.of("compile"):
         outputs, metrics = getattr(event.info["model"], "output", None), event.info["call"].get(-1, "metrics")
         count = len(outputs.items) if isinstance(outputs, Seq | Mapping) else 1
-        is_flat = isinstance(metrics, Seq) and all(isinstance(one, Const | Made) for one in metrics.items)
+        is_flat = isinstance(metrics, Seq) and all(isinstance(one, Const | KerasObject) for one in metrics.items)
         if count > 1 and isinstance(metrics, Seq) and is_flat and len(metrics.items) != count:
             node = event.info["call"].value_node(-1, "metrics")
             yield at(

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 
 from bushel.checking.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.known_values import Const, Dataset, Link, Mapping, Seq, Spec, Tensor, Value, tensors_in
+from bushel.checking.script.known_values import (
+    ChainCall,
+    Const,
+    KnownValue,
+    Mapping,
+    ScriptDataset,
+    Seq,
+    Spec,
+    Tensor,
+    tensors_in,
+)
 from bushel.checking.script.script_text import (
     At,
     Edit,
@@ -23,7 +33,7 @@ from bushel.checking.script.script_text import (
 from bushel.checking.script.trace import Trace, Use, matched_files
 
 
-def _names(links: tuple[Link, ...]) -> list[str]:
+def _names(links: tuple[ChainCall, ...]) -> list[str]:
     return [link.name for link in links]
 
 
@@ -92,7 +102,7 @@ def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
                          with_keyword(dataset.files.script, node, "shuffle", "False"), also=cut[0])  # fmt: skip
                 break
     yield from _copies_split(trace)
-    after: dict[int, tuple[Link, set[str]]] = {}
+    after: dict[int, tuple[ChainCall, set[str]]] = {}
     for dataset in trace.datasets:
         for i, link in enumerate(dataset.links):
             if link.name == "shuffle" and link.flag("reshuffle_each_iteration") is not False:
@@ -112,7 +122,7 @@ def _copies_split(trace: Trace) -> Iterator[Finding]:
     cut: dict[int, set[str]] = {}
     for dataset in trace.datasets:
         for i, link in enumerate(dataset.links):
-            more = [one for one in link.args if isinstance(one, Dataset) and one.has("repeat")]
+            more = [one for one in link.args if isinstance(one, ScriptDataset) and one.has("repeat")]
             is_copied = link.name == "repeat" and (link.number(0, "count") or 0) > 1
             if (link.name == "concatenate" and more) or is_copied:
                 found = cut.setdefault(id(link.node), set())
@@ -223,7 +233,7 @@ def augmented_evaluation(trace: Trace) -> Iterator[Finding]:
                 )
 
 
-def _is_augmenting(link: Link, dataset: Dataset) -> bool:
+def _is_augmenting(link: ChainCall, dataset: ScriptDataset) -> bool:
     """Whether pictures are changed, and the changed ones are not what the model is to undo."""
     element = dataset.element
     labels = tensors_in(element.items[1]) if isinstance(element, Seq) and len(element.items) > 1 else []
@@ -352,7 +362,7 @@ def pairs_shuffled_apart(trace: Trace) -> Iterator[Finding]:
                  severity=None if is_known else "info")  # fmt: skip
 
 
-def _are_the_same(seeds: list[Value | None]) -> bool:
+def _are_the_same(seeds: list[KnownValue | None]) -> bool:
     """Whether shuffles are given one seed, which is known."""
     return len({seed.value for seed in seeds if isinstance(seed, Const)}) == 1 and None not in seeds
 
@@ -361,7 +371,7 @@ WORK = {"decode", "decode_raw", "resize", "parse_single", "parse", "random", "la
 DECODING = {"decode", "decode_raw", "resize"}
 
 
-def _used_links(trace: Trace) -> Iterator[tuple[tuple[Link, ...], int, Link]]:
+def _used_links(trace: Trace) -> Iterator[tuple[tuple[ChainCall, ...], int, ChainCall]]:
     seen: set[int] = set()
     used = [dataset for _, dataset in trace.used("train", "eval", "predict")]
     for dataset in used or trace.chains():  # a module that only makes datasets hands them on

@@ -14,12 +14,12 @@ from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import (
     Const,
     Instance,
-    Made,
+    KerasObject,
+    KnownValue,
     Mapping,
     Model,
     Seq,
     Tensor,
-    Value,
     flat_layers,
     layers_of,
 )
@@ -114,25 +114,25 @@ def step_without_training(trace: Trace) -> Iterator[Finding]:
             yield at(event, "the model is evaluated as if in training", help="call it with training=False")
 
 
-def _behaves(model: Value) -> bool:
+def _behaves(model: KnownValue) -> bool:
     """Whether a model has layers that do something else in training."""
     layers = layers_of(model)
     if isinstance(model, Instance):
-        layers = [value for value in model.attributes.values() if isinstance(value, Made)]
+        layers = [value for value in model.attributes.values() if isinstance(value, KerasObject)]
         layers += [layer for value in model.attributes.values() for layer in layers_of(value)]
     return any(layer.kind.startswith(_BEHAVING) for layer in layers)
 
 
-def _optimizers(trace: Trace) -> Iterator[tuple[Made, int | None, int]]:
+def _optimizers(trace: Trace) -> Iterator[tuple[KerasObject, int | None, int]]:
     """Optimizers of models with the steps that they make, where that is known, and how many layers they train."""
     for event in trace.of("compile"):
         optimizer, model = event.info["call"].get(0, "optimizer"), event.info["model"]
-        if isinstance(optimizer, Made):
+        if isinstance(optimizer, KerasObject):
             weighted = sum(layer.kind in ("Dense", "Conv2D", "Conv1D", "LSTM", "GRU") for layer in layers_of(model))
             yield optimizer, _steps(trace, model), weighted
 
 
-def _steps(trace: Trace, model: Value) -> int | None:
+def _steps(trace: Trace, model: KnownValue) -> int | None:
     for use, dataset in trace.used("train"):
         epochs = use.keywords.get("epochs", Const(1))
         given = use.keywords.get("steps_per_epoch")
@@ -162,11 +162,11 @@ def learning_rate(trace: Trace) -> Iterator[Finding]:
                 help = "begin with 1e-3 for Adam, 1e-2 for SGD"
                 message = f"a learning rate of {rate.value:g} for {optimizer.kind}"
                 yield at(place, message, help=help, severity="error" if is_wild else None)
-        elif isinstance(rate, Made) and rate.kind.endswith("Decay"):
+        elif isinstance(rate, KerasObject) and rate.kind.endswith("Decay"):
             yield from _decayed(rate, steps)
 
 
-def _decayed(schedule: Made, steps: int | None) -> Iterator[Finding]:
+def _decayed(schedule: KerasObject, steps: int | None) -> Iterator[Finding]:
     every, factor = schedule.number(1, "decay_steps"), schedule.constant(2, "decay_rate")
     if not every:
         return
@@ -196,7 +196,7 @@ def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
         held_out = {"validation_data", "validation_split", "**"} & set(use.keywords)
         written = [n.value for s in trace.scripts for n in ast.walk(s.tree) if isinstance(n, ast.Constant)]
         for callback in items if use.role == "train" else []:
-            if isinstance(callback, Made) and callback.kind in (
+            if isinstance(callback, KerasObject) and callback.kind in (
                 "EarlyStopping",
                 "ModelCheckpoint",
                 "ReduceLROnPlateau",
@@ -205,7 +205,7 @@ def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
                 yield from _watched(callback, None if logged else names, bool(held_out))
 
 
-def _measured(model: Value | None) -> set[str] | None:
+def _measured(model: KnownValue | None) -> set[str] | None:
     """The names that fit measures; None where they are not known."""
     compiled = model.compiled if isinstance(model, Model | Instance) else None
     own = {getattr(item, "name", "") for item in model.of.node.body} if isinstance(model, Instance) else set()
@@ -219,7 +219,7 @@ def _measured(model: Value | None) -> set[str] | None:
     for metric in metrics.items if isinstance(metrics, Seq) else [metrics] if metrics is not None else []:
         if isinstance(metric, Const) and isinstance(metric.value, str):
             found.add(metric.value)
-        elif isinstance(metric, Made):
+        elif isinstance(metric, KerasObject):
             named = metric.constant(-1, "name")
             found.add(named or re.sub(r"(?<=[a-z])([A-Z])", r"_\1", metric.kind).lower())
             found |= {"auc", "iou"} if named is None and metric.kind in ("AUC", "IoU") else set()
@@ -228,7 +228,7 @@ def _measured(model: Value | None) -> set[str] | None:
     return found
 
 
-def _watched(callback: Made, names: set[str] | None, has_validation: bool) -> Iterator[Finding]:
+def _watched(callback: KerasObject, names: set[str] | None, has_validation: bool) -> Iterator[Finding]:
     is_first = callback.kind != "ModelCheckpoint"
     monitor, mode = callback.constant(0 if is_first else 1, "monitor") or "val_loss", callback.constant(-1, "mode")
     place = At(callback.value_node(0 if is_first else 1, "monitor"), callback.script)
@@ -297,11 +297,11 @@ def gradients_lost(trace: Trace) -> Iterator[Finding]:
                      help="use the variables for which the gradients were computed")  # fmt: skip
 
 
-def _layers_in(value: Value) -> list[Made]:
-    return [value] if isinstance(value, Made) else layers_of(value)
+def _layers_in(value: KnownValue) -> list[KerasObject]:
+    return [value] if isinstance(value, KerasObject) else layers_of(value)
 
 
-def _models(sources: Value | None) -> list[Value]:
+def _models(sources: KnownValue | None) -> list[KnownValue]:
     """The models whose variables a gradient is taken for; none where that is not known."""
     known = sources.items if isinstance(sources, Seq) else []
     return list(known) if all(isinstance(one, Model | Instance) for one in known) else []
@@ -379,7 +379,9 @@ def frozen_in_vain(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("trainable"):
         base = event.info["of"]
-        is_random = isinstance(base, Made) and "weights" in base.keywords and base.constant(-1, "weights") is None
+        is_random = (
+            isinstance(base, KerasObject) and "weights" in base.keywords and base.constant(-1, "weights") is None
+        )
         if event.info["value"] is False and is_random and isinstance(base.keywords["weights"], Const):
             message = f"{base.kind.partition(':')[2]} is frozen with random weights"
             help = 'use weights="imagenet", or train it'

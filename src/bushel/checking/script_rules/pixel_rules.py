@@ -8,12 +8,21 @@ from collections.abc import Iterator
 from bushel.checking.findings import Finding
 from bushel.checking.rules.keras_expectations import network_range
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.known_values import Dataset, Made, Mapping, Model, Seq, Tensor, layers_of, tensors_in
+from bushel.checking.script.known_values import (
+    KerasObject,
+    Mapping,
+    Model,
+    ScriptDataset,
+    Seq,
+    Tensor,
+    layers_of,
+    tensors_in,
+)
 from bushel.checking.script.script_text import At, Edit, Script, at, placed, replaced, with_keyword
 from bushel.checking.script.trace import Trace
 
 
-def inputs_of(dataset: Dataset) -> Tensor | None:
+def inputs_of(dataset: ScriptDataset) -> Tensor | None:
     """The tensor that a model is fed: of several, the image."""
     element = dataset.element
     if isinstance(element, Seq) and element.items:
@@ -23,7 +32,7 @@ def inputs_of(dataset: Dataset) -> Tensor | None:
     return element if isinstance(element, Tensor) else None
 
 
-def labels_of(dataset: Dataset) -> list[Tensor]:
+def labels_of(dataset: ScriptDataset) -> list[Tensor]:
     """The tensors that a model is to give."""
     element = dataset.element
     return tensors_in(element.items[1]) if isinstance(element, Seq) and len(element.items) > 1 else []
@@ -256,12 +265,12 @@ def never_scaled(trace: Trace) -> Iterator[Finding]:
             return
 
 
-def _module_of(layer: Made) -> str:
+def _module_of(layer: KerasObject) -> str:
     text = ast.unparse(layer.node.func)
     return text.split(".")[-2] if "." in text else ""
 
 
-def _other_range(layer: Made, span: str | None, made: At | None) -> Iterator[Finding]:
+def _other_range(layer: KerasObject, span: str | None, made: At | None) -> Iterator[Finding]:
     name = layer.kind.partition(":")[2]
     wanted, weights = network_range(name), layer.get(1, "weights")
     given = network_range(span.partition(":")[2]) if span and span.startswith("preprocessed:") else span

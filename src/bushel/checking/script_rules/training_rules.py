@@ -14,15 +14,15 @@ from bushel.checking.rules.registry import rule
 from bushel.checking.script.keras_calls import FITTED
 from bushel.checking.script.known_values import (
     Const,
-    Dataset,
-    Made,
+    KerasObject,
+    KnownValue,
     Mapping,
     Model,
     Module,
+    ScriptDataset,
     Seq,
     Shape,
     Tensor,
-    Value,
     declared,
     fits,
     flat_layers,
@@ -41,12 +41,12 @@ class Site:
 
     pair: Pair
     loss: At
-    head: Made | None
+    head: KerasObject | None
     label: Tensor | None
     place: ast.AST | None = None  # the argument of compile
 
 
-def _part(value: Value | None, key: Any) -> Value | None:
+def _part(value: KnownValue | None, key: Any) -> KnownValue | None:
     """One of several outputs, losses or labels, by its name or its place; the value itself where there is one."""
     if isinstance(value, Mapping):
         return value.items.get(key)
@@ -76,18 +76,20 @@ def sites(trace: Trace) -> Iterator[Site]:
         yield from _site(trace, loss, At(loss.node, loss.script), layers, label if isinstance(label, Tensor) else None)
 
 
-def _site(trace: Trace, loss: Value | None, place: At, layers: list[Made], label: Tensor | None) -> Iterator[Site]:
+def _site(
+    trace: Trace, loss: KnownValue | None, place: At, layers: list[KerasObject], label: Tensor | None
+) -> Iterator[Site]:
     name, from_logits = _loss(loss)
     if name is None:
         return
     head, activation = _head(layers)
     units = head.number(0, "units" if head.kind == "Dense" else "filters") if head is not None else None
     pair = Pair(name, from_logits, activation, units, **_labels(trace, label))
-    yield Site(pair, At(loss.node, loss.script) if isinstance(loss, Made) else place, head, label, place.node)
+    yield Site(pair, At(loss.node, loss.script) if isinstance(loss, KerasObject) else place, head, label, place.node)
 
 
-def _loss(loss: Value | None) -> tuple[str | None, bool | None]:
-    if isinstance(loss, Made) and ".losses." in loss.name:
+def _loss(loss: KnownValue | None) -> tuple[str | None, bool | None]:
+    if isinstance(loss, KerasObject) and ".losses." in loss.name:
         given = loss.get(0, "from_logits")
         known = False if given is None else loss.flag("from_logits", 0)
         return loss_called(loss.kind), known
@@ -98,7 +100,7 @@ def _loss(loss: Value | None) -> tuple[str | None, bool | None]:
     return None, None
 
 
-def _head(layers: list[Made]) -> tuple[Made | None, str | None]:
+def _head(layers: list[KerasObject]) -> tuple[KerasObject | None, str | None]:
     """The last layer with units and the activation of the output; None where it is not known."""
     activation: str | None = "none"
     for layer in reversed(layers):
@@ -116,7 +118,7 @@ def _head(layers: list[Made]) -> tuple[Made | None, str | None]:
     return None, None
 
 
-def _activation(value: Value | None) -> str | None:
+def _activation(value: KnownValue | None) -> str | None:
     if value is None or (isinstance(value, Const) and value.value is None):
         return "none"
     if isinstance(value, Const) and isinstance(value.value, str):
@@ -252,11 +254,15 @@ def metric_does_not_fit(trace: Trace) -> Iterator[Finding]:
         event = compiled.get(id(site.place))
         metrics = event.info["call"].get(-1, "metrics") if event is not None else None
         for metric in metrics.items if isinstance(metrics, Seq) and event is not None else []:
-            name = metric.kind if isinstance(metric, Made) else metric.value if isinstance(metric, Const) else None
-            given = bool(isinstance(metric, Made) and ({"thresholds", "threshold", "from_logits"} & {*metric.keywords}))
+            name = (
+                metric.kind if isinstance(metric, KerasObject) else metric.value if isinstance(metric, Const) else None
+            )
+            given = bool(
+                isinstance(metric, KerasObject) and ({"thresholds", "threshold", "from_logits"} & {*metric.keywords})
+            )
             why = metric_misfit(str(name), site.pair) if not given else None
             if why is not None and event is not None:
-                node = metric.node if isinstance(metric, Made) else event.info["call"].value_node(-1, "metrics")
+                node = metric.node if isinstance(metric, KerasObject) else event.info["call"].value_node(-1, "metrics")
                 yield at(At(node, event.script), why, help="use a metric for these outputs and labels", also=site.head)
 
 
@@ -293,7 +299,7 @@ def never_adapted(trace: Trace) -> Iterator[Finding]:
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "adapt" and id(node) not in followed:
                 return  # something is adapted, and which layer could not be followed
     for event in trace.of("fitted-layer"):
-        layer: Made = event.info["layer"]
+        layer: KerasObject = event.info["layer"]
         given = layer.args[0:1] if layer.kind.endswith("Lookup") else ()
         is_adapted = any((name, id(layer.node)) in trace.done for name in ("adapt", "set_vocabulary", "set_weights"))
         if not is_adapted and not {"**", *FITTED[layer.kind]} & {*layer.keywords} and not given:
@@ -312,7 +318,7 @@ def fitted_on_evaluation(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("adapt"):
         data = event.info["data"]
-        patterns = data.files.patterns if isinstance(data, Dataset) and data.files else None
+        patterns = data.files.patterns if isinstance(data, ScriptDataset) and data.files else None
         splits = {split_of(pattern) for pattern in patterns or ()}
         if splits and splits <= {"val", "test"} and not event.info["unsure"]:
             message = f"{event.info['layer'].kind} is adapted to {' and '.join(sorted(splits))}"
@@ -381,7 +387,7 @@ def _small_tables(trace: Trace) -> Iterator[Finding]:
                      with_argument(layer.script, layer.node, 0, "input_dim", str(most + 1)), also=words)  # fmt: skip
 
 
-def _misfit_inputs(trace: Trace, use: Use, model: Model, dataset: Dataset) -> Iterator[Finding]:
+def _misfit_inputs(trace: Trace, use: Use, model: Model, dataset: ScriptDataset) -> Iterator[Finding]:
     element = (
         dataset.element.items[0] if isinstance(dataset.element, Seq) and dataset.element.items else dataset.element
     )

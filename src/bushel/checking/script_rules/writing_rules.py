@@ -9,7 +9,7 @@ from typing import Any
 
 from bushel.checking.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.known_values import Function, Writer
+from bushel.checking.script.known_values import Function, ScriptWriter
 from bushel.checking.script.script_text import Edit, Script, appended, at, replaced
 from bushel.checking.script.trace import Event, Trace
 
@@ -37,7 +37,7 @@ def writer_never_closed(trace: Trace) -> Iterator[Finding]:
             yield at(writer, "the writer is never closed", *fix, help="open it in a with block")
 
 
-def _closed(writer: Writer) -> list[Edit]:
+def _closed(writer: ScriptWriter) -> list[Edit]:
     """The block in which the writer got its name, with a `close()` after the last statement that uses it."""
     for block in ast.walk(writer.script.tree):
         for name in ("body", "orelse", "finalbody"):

@@ -58,7 +58,7 @@ class RowSource(IterableSource):
         return dict(self.recipe)
 
 
-class Rows(NamedTuple):
+class NamedRows(NamedTuple):
     """Some rows: the names of columns, and tuples of values."""
 
     names: list[str]
@@ -69,7 +69,11 @@ class ColumnSource(RowSource):
     """Samples from rows that come many at a time, from one function or several: a partition each."""
 
     def __init__(
-        self, parts: Sequence[Callable[[], Iterator[Rows]]], files: list[Path], recipe: dict[str, Any], key: str | None
+        self,
+        parts: Sequence[Callable[[], Iterator[NamedRows]]],
+        files: list[Path],
+        recipe: dict[str, Any],
+        key: str | None,
     ) -> None:
         super().__init__(lambda: iter(()), files, recipe, key)
         self.samples = ()
@@ -228,13 +232,13 @@ class _Query:
     database: Any  # a path, a connection, or a function that makes one
     query: str
 
-    def __call__(self) -> Iterator[Rows]:
+    def __call__(self) -> Iterator[NamedRows]:
         with self._connected() as connection:
             cursor = connection.cursor()
             self._ask(cursor, self.query)
             names = [str(column[0]) for column in cursor.description]
             while rows := cursor.fetchmany(_AT_A_TIME):
-                yield Rows(names, rows)
+                yield NamedRows(names, rows)
             cursor.close()
 
     def one(self, query: str) -> tuple[Any, ...]:
@@ -350,7 +354,7 @@ class _SheetRows:
         self.path, self.sheet = path, sheet
         self.others: list[str] = []  # sheets, once one was read
 
-    def __call__(self) -> Iterator[Rows]:
+    def __call__(self) -> Iterator[NamedRows]:
         try:
             import openpyxl
         except ImportError:
@@ -379,7 +383,7 @@ class _SheetRows:
         except Exception as error:  # of zip, XML and openpyxl
             raise FileProblem(self.path, f"cannot be read as an Excel file: {error}") from None
 
-    def _named(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[Rows]:
+    def _named(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[NamedRows]:
         first = next((row for row in rows if any(value is not None for value in row)), ())
         if not first:
             raise FileProblem(self.path, "the sheet is empty")
@@ -395,7 +399,7 @@ class _SheetRows:
             if any(len(row) < len(names) for row in filled):
                 filled = [(*row, *[None] * (len(names) - len(row))) for row in filled]
             if filled:
-                yield Rows(list(names), filled)
+                yield NamedRows(list(names), filled)
 
 
 def _plain_column(values: Sequence[Any]) -> list[Any]:

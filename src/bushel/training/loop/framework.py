@@ -9,8 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from bushel.errors import missing_package
 from bushel.keras import load_keras, quietly
+from bushel.tensorflow.tensors import load_tensorflow
 from bushel.training.options import Options
 
 __all__ = [
@@ -18,30 +18,21 @@ __all__ = [
     "generator_state",
     "is_tensorflow",
     "load_quietly",
-    "load_tensorflow",
     "restore_generator",
     "settings_for",
     "strategy_of",
 ]
 
 _LOGGED_EVERY = 10  # steps
+_PURPOSE = "bushel train"
 
 
 def load_quietly() -> None:
     """Load the frameworks without the notes on the CPU that they print."""
     with quietly():
         if is_tensorflow():
-            tf = load_tensorflow()
+            tf = load_tensorflow(_PURPOSE)
             tf.linalg.matmul(tf.zeros([1, 1]), tf.zeros([1, 1]))  # the last of them appear with the first operation
-
-
-def load_tensorflow() -> Any:
-    """The module `tensorflow`."""
-    try:
-        import tensorflow
-    except ImportError:
-        raise missing_package("TensorFlow", extra="tensorflow", purpose="bushel train") from None
-    return tensorflow
 
 
 def is_tensorflow() -> bool:
@@ -89,7 +80,7 @@ def settings_for(options: Options) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _determinism() -> Iterator[None]:
-    load_tensorflow()
+    load_tensorflow(_PURPOSE)
     from tensorflow.python.framework import config  # the public module can only enable it
 
     before = config.is_op_determinism_enabled()
@@ -107,7 +98,7 @@ def strategy_of(options: Options) -> Any:
         return None
     if not is_tensorflow():
         raise ValueError(f"strategy needs Keras on TensorFlow, and it runs on {load_keras().backend.backend()}")
-    tf = load_tensorflow()
+    tf = load_tensorflow(_PURPOSE)
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
     if options.batch_size % strategy.num_replicas_in_sync:
@@ -123,7 +114,7 @@ class Logs:
     def __init__(self, folder: Path | None) -> None:
         self._writer: Any = None
         if folder is not None and is_tensorflow():
-            self._writer = load_tensorflow().summary.create_file_writer(str(folder))
+            self._writer = load_tensorflow(_PURPOSE).summary.create_file_writer(str(folder))
 
     def step(self, step: int, values: dict[str, float]) -> None:
         """Log the loss and the metric of a batch."""
@@ -137,7 +128,7 @@ class Logs:
     def _write(self, step: int, values: dict[str, Any]) -> None:
         if self._writer is None:
             return
-        tf = load_tensorflow()
+        tf = load_tensorflow(_PURPOSE)
         kind = tf.compat.v1.SummaryMetadata()
         kind.plugin_data.plugin_name = "scalars"
         with self._writer.as_default():

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from bushel.errors import SchemaMismatch
 from bushel.feeding.preparation import Problem, Target
 from bushel.printing import text_table
-from bushel.training.loop.framework import is_tensorflow, load_tensorflow
+from bushel.tensorflow.tensors import load_tensorflow
+from bushel.training.loop.framework import is_tensorflow
 from bushel.training.models import Compiled
 from bushel.training.predictions import Predictor
 
