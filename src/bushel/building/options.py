@@ -159,15 +159,15 @@ def built_before(out: Path, recipe: Recipe, source: Source, transforms: Sequence
 
     So it is if the recipe is the same, no file of the source is newer, and the source has no other keys.
     """
-    told = source.describe()
-    if "path" not in told or code_of(transforms) or not (as_path(out) / MANIFEST_NAME).exists():
+    described = source.describe()
+    if "path" not in described or code_of(transforms) or not (as_path(out) / MANIFEST_NAME).exists():
         return None
     manifest = read_manifest(out)
-    same = msgspec.structs.replace(recipe, source=told, out=None)
+    same = msgspec.structs.replace(recipe, source=described, out=None)
     if manifest.generation or manifest.versions != versions() or manifest.recipe != msgspec.to_builtins(same):
         return None
     written = (as_path(out) / MANIFEST_NAME).stat().st_mtime_ns
-    paths = paths_in(told)
+    paths = paths_in(described)
     if local_paths([out, *paths]) != [out, *paths] or any(_newest_change(path) > written for path in paths):
         return None
     is_whole = all((out / s.path).exists() for split in manifest.splits.values() for s in split.shards)

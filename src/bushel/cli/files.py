@@ -245,8 +245,8 @@ def _print_splits(folder: Path, found: Any) -> None:
         return
     manifest = read_manifest(folder)
     click.echo()
-    for told in found.disagreements[:5]:
-        click.echo(_printable(told))
+    for stated in found.disagreements[:5]:
+        click.echo(_printable(stated))
     if found.disagreements:
         left = len(found.disagreements) - 5
         click.echo((f"and {left:,} more. " if left > 0 else "") + "The files are not those that the manifest is about:")

@@ -343,15 +343,15 @@ def _plain_wave(begun: _Begun) -> _Wave | None:
     head, size, file = begun
     if head[:4] != b"RIFF" or head[8:12] != b"WAVE":
         return None
-    at, told = 12, None
+    at, stated = 12, None
     while at + 8 <= len(head):
         name, length = head[at : at + 4], int.from_bytes(head[at + 4 : at + 8], "little")
         if name == b"fmt " and at + 24 <= len(head):
-            told = _told(head[at + 8 : at + 8 + min(length, 40)])
+            stated = _told(head[at + 8 : at + 8 + min(length, 40)])
         elif name == b"data":
-            if told is None or not length:
+            if stated is None or not length:
                 return None
-            form, rate, channels, width = told
+            form, rate, channels, width = stated
             moments = min(length, size - at - 8) // (channels * width)
             header = SoundHeader(rate, channels, moments / rate)
             return _Wave(header, file, *_FORMATS[form], width, at + 8, moments) if moments else None

@@ -101,8 +101,8 @@ def _splits(info: Node) -> dict[str, dict[str, int]]:
         if not isinstance(name, str) or not name or name in found:
             raise ValueError(f"the name of a split must be text that occurs once, got {name!r}")
         template = split.get("filepathTemplate") or _DEFAULT_TEMPLATE
-        told = {"DATASET": info.get("name", ""), "SPLIT": name, "FILEFORMAT": "tfrecord"}
-        found[name] = {_shard_name(template, told, at, len(lengths)): length for at, length in enumerate(lengths)}
+        stated = {"DATASET": info.get("name", ""), "SPLIT": name, "FILEFORMAT": "tfrecord"}
+        found[name] = {_shard_name(template, stated, at, len(lengths)): length for at, length in enumerate(lengths)}
         if len(found[name]) != len(lengths):
             raise ValueError(f"several shards of {name!r} have the same name: {template!r}")
     if not any(found.values()):
@@ -110,10 +110,10 @@ def _splits(info: Node) -> dict[str, dict[str, int]]:
     return {name: shards for name, shards in found.items() if shards}
 
 
-def _shard_name(template: str, told: Mapping[str, str], at: int, of: int) -> str:
+def _shard_name(template: str, stated: Mapping[str, str], at: int, of: int) -> str:
     digits = max(5, len(str(of)))
     index, count = f"{at:0{digits}d}", f"{of:0{digits}d}"
-    values = {**told, "SHARD_INDEX": index, "NUM_SHARDS": count, "SHARD_X_OF_Y": f"{index}-of-{count}"}
+    values = {**stated, "SHARD_INDEX": index, "NUM_SHARDS": count, "SHARD_X_OF_Y": f"{index}-of-{count}"}
     # Not str.format, which reaches into the attributes of values.
     return re.sub(r"\{(\w+)\}", lambda found: str(values[found[1]]), template.partition("%")[0])
 

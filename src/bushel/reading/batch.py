@@ -205,8 +205,8 @@ def _unflatten(names: Iterable[str], columns: Iterable[Any]) -> Batch:
     return Batch(zip(names, columns, strict=True))
 
 
-# Libraries that walk nested values treat a subclass of dict as one opaque value until they are told of it. None is
-# imported here: one that the program has loaded is told when the first batch is made.
+# Libraries that walk nested values treat a subclass of dict as one opaque value until it is registered. None is
+# imported here: one that the program has loaded is registered when the first batch is made.
 _WALKERS: dict[str, Callable[[Any], None]] = {
     "jax.tree_util": lambda module: module.register_pytree_node(Batch, _flatten, _unflatten),
     "torch.utils._pytree": lambda module: module.register_pytree_node(

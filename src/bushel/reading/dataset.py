@@ -168,7 +168,7 @@ def open_shards(paths: Sequence[Path], promised: Sequence[ShardEntry] | None = N
     fetched = is_fetched(paths)
     # Indexes on disk are free, and say what is damaged.
     counts = [shard.records for shard in promised] if fetched and promised is not None else None
-    shards = [OpenShard(path, told, fetched) for path, told in zip(paths, promised or repeat(None), strict=False)]
+    shards = [OpenShard(path, promise, fetched) for path, promise in zip(paths, promised or repeat(None), strict=False)]
     if fetched and counts is None:
         load_indexes(shards)
     named = [compression_named(path.name) for path in paths[:1]]  # all shards of a dataset are alike, and say so
@@ -588,5 +588,5 @@ def mix(splits: Sequence[Split], weights: Sequence[float] | None = None) -> Spli
     paths = [path for split in splits for path in split.paths]
     name = "+".join(split.name for split in splits)
     promised = [shard for split in splits for shard in split.promised or ()]
-    told = promised if len(promised) == len(paths) else None
-    return Split(name, paths, schema, label=splits[0].label, rows=np.concatenate(rows), parts=parts, promised=told)
+    promise = promised if len(promised) == len(paths) else None
+    return Split(name, paths, schema, label=splits[0].label, rows=np.concatenate(rows), parts=parts, promised=promise)

@@ -179,8 +179,8 @@ def _described(labels: Labels | None, raw: RawShards, train: Split | None) -> La
 
 def _where(source: Source) -> str:
     """The path of a source, or what it is."""
-    told = source.describe()
-    path = told.get("path", told.get("kind", "raw data"))
+    source_facts = source.describe()
+    path = source_facts.get("path", source_facts.get("kind", "raw data"))
     return str(path[0] if isinstance(path, list) and path else path)
 
 

@@ -136,8 +136,8 @@ class OpenShard:
         assert self.promised is not None
         name = f"{cache.name_of(self.path, self.path.status())}.lengths"
         kept = the_cache().find(name)
-        told = self.promised
-        if kept is None and (lengths := load_lengths(self.path, told.records, told.sha256)) is not None:
+        promise = self.promised
+        if kept is None and (lengths := load_lengths(self.path, promise.records, promise.sha256)) is not None:
             the_cache().add(name, lengths.tobytes())
             kept = the_cache().find(name) or lengths.tobytes()
         if kept is None or len(kept) != 4 * self.promised.records:
@@ -163,17 +163,19 @@ class OpenShard:
     @cached_property
     def problem(self) -> str | None:
         """How this file differs from its manifest. Damage inside it is found when it is read."""
-        told = self.promised
-        if told is None:
+        promise = self.promised
+        if promise is None:
             return None
-        if self.size != told.bytes:
-            return other_size(self.size, told)
+        if self.size != promise.bytes:
+            return other_size(self.size, promise)
         if self._is_fetched or self.damage:
             return None
-        if len(self.index) != told.records:
-            return _other_count(len(self.index), told)
-        if told.sha256 and self.index.sha256 not in ("", told.sha256):
-            return f"is another file than the manifest says: SHA-256 {self.index.sha256[:12]}…, not {told.sha256[:12]}…"
+        if len(self.index) != promise.records:
+            return _other_count(len(self.index), promise)
+        if promise.sha256 and self.index.sha256 not in ("", promise.sha256):
+            return (
+                f"is another file than the manifest says: SHA-256 {self.index.sha256[:12]}…, not {promise.sha256[:12]}…"
+            )
         return None
 
     @property

@@ -294,8 +294,8 @@ def _moved(index: Index, found: list[list[int]]) -> Index | None:
 
 def _goes_astray(memory: NDArray[np.uint8], index: Index, rows: slice) -> bool:
     framing = np.frombuffer(_framing(memory, index, rows), np.uint8).reshape(-1, HEADER + FOOTER)
-    told = np.ascontiguousarray(framing[:, :8]).view("<u8")[:, 0]
-    extents = np.stack([index.offsets[rows], told], axis=1)[told != index.lengths[rows]]
+    stated = np.ascontiguousarray(framing[:, :8]).view("<u8")[:, 0]
+    extents = np.stack([index.offsets[rows], stated], axis=1)[stated != index.lengths[rows]]
     return len(_native.verify(memory, extents, 1)) < len(extents)
 
 

@@ -164,9 +164,9 @@ def _check_shards(manifest: Manifest, path: Path) -> None:
 
 def _of_tfds(folder: Path, described: Path) -> Manifest:
     """The manifest that the files of TensorFlow Datasets amount to. Shards have the sizes that they are found with."""
-    told = read_described(described)
-    if told.unknown:
-        said = f"{', '.join(map(printable, told.unknown[:5]))}: made by code of its own, so it is left out"
+    stated = read_described(described)
+    if stated.unknown:
+        said = f"{', '.join(map(printable, stated.unknown[:5]))}: made by code of its own, so it is left out"
         warnings.warn(f"{described / TFDS_FEATURES}: {said}", BushelWarning, stacklevel=3)
     sizes = {name: size for name, size in sizes_in(described).items() if not name.startswith((".", "_"))}
     below = described.relative_to(folder).as_posix() + "/" if described != folder else ""
@@ -177,9 +177,9 @@ def _of_tfds(folder: Path, described: Path) -> Manifest:
                 for shard, records in shards.items()
             ]
         )
-        for name, shards in told.splits.items()
+        for name, shards in stated.splits.items()
     }
-    manifest = Manifest(splits=splits, schema=told.schema, label=told.label)
+    manifest = Manifest(splits=splits, schema=stated.schema, label=stated.label)
     _check_shards(manifest, described / TFDS_INFO if not below else folder / TFDS_INFO)
     return manifest
 
@@ -200,7 +200,7 @@ def described_files(manifest: Manifest) -> dict[str, bytes]:
     if why_not_described(manifest) is not None:
         return {}
     shards = {name: [(s.records, s.bytes) for s in split.shards] for name, split in manifest.splits.items()}
-    return dict(tfds_files(manifest.schema, manifest.label, {name: told for name, told in shards.items() if told}))
+    return dict(tfds_files(manifest.schema, manifest.label, {name: files for name, files in shards.items() if files}))
 
 
 def list_shards(paths: AnyPath | Iterable[AnyPath]) -> tuple[list[Path], list[FileProblem]]:

@@ -75,8 +75,8 @@ class Faults:
         """Warn about what was skipped, if anything was."""
         if self.others:
             files = quantity(len(self.others), "file")
-            told = f"{files} not as the manifest says; the first: {self.others[0].message}"
-            warnings.warn(told, SkippedRecords, stacklevel=3)
+            stated = f"{files} not as the manifest says; the first: {self.others[0].message}"
+            warnings.warn(stated, SkippedRecords, stacklevel=3)
         if not self.skipped:
             return
         first = self.skipped[0]

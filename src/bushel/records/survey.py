@@ -88,7 +88,7 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
         bytes=sum(file.bytes for file in files),
         schema=_as_declared(schema, _declared(given)),
         faults=[fault for fault in faults if not (fault.fault is Fault.MALFORMED and not result["features"])],
-        disagreements=[told for path in given if has_manifest(path) for told in _disagreements(as_path(path), files)],
+        disagreements=[line for path in given if has_manifest(path) for line in _disagreements(as_path(path), files)],
     )
 
 
@@ -98,9 +98,9 @@ def _as_declared(found: Schema, declared: Schema | None) -> Schema:
         return found
     features = dict(found.features)
     for name, seen in found.statistics.items():
-        told = declared.features.get(name)
-        if told is not None and told.kind == features[name].kind and _agrees(told, seen):
-            features[name] = msgspec.structs.replace(told, required=features[name].required)
+        stated = declared.features.get(name)
+        if stated is not None and stated.kind == features[name].kind and _agrees(stated, seen):
+            features[name] = msgspec.structs.replace(stated, required=features[name].required)
     return msgspec.structs.replace(found, features=features)
 
 
@@ -126,8 +126,8 @@ def _disagreements(folder: Path, files: Sequence[FileInfo]) -> list[str]:
             if file is None:
                 found.append(f"{path} is not there")
             elif file.bytes != shard.bytes or (file.records != shard.records and not file.faults):
-                is_, told = (f"{quantity(x.records, 'record')} in {quantity(x.bytes, 'byte')}" for x in (file, shard))
-                found.append(f"{path} has {is_}, and the manifest says {told}")
+                is_, stated = (f"{quantity(x.records, 'record')} in {quantity(x.bytes, 'byte')}" for x in (file, shard))
+                found.append(f"{path} has {is_}, and the manifest says {stated}")
         if not found and manifest.label is not None and split.label_counts:
             found += _other_counts(name, split, manifest.label, folder)
     inside = [path for path in known if as_path(path).parent == folder]

@@ -83,38 +83,38 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     with a table of labels, windows of a series; and `marks`, a file that `bushel view` wrote: samples that it drops are
     left out, and labels that it changes are changed. `helpers` share the work of scanning many files.
     """
-    told = {**source, **options} if isinstance(source, Mapping) else {"path": source, **options}
-    kind = told.pop("kind", None)
+    stated = {**source, **options} if isinstance(source, Mapping) else {"path": source, **options}
+    kind = stated.pop("kind", None)
     if kind is not None and kind not in SOURCES:
         if kind == "iterable":
             raise ValueError("kind must be a source on disk: what Python code made cannot be opened from a recipe")
         raise ValueError(f"kind must be one of {', '.join(SOURCES)}; got {kind!r}{_meant(kind, SOURCES)}")
-    if "path" not in told:
+    if "path" not in stated:
         raise ValueError("path must be given: what was in memory cannot be opened from a recipe")
-    path = told.pop("path")
-    marks = told.pop("marks", None)
+    path = stated.pop("path")
+    marks = stated.pop("marks", None)
     if kind is None and isinstance(path, str | os.PathLike) and (column := _exported_images(as_path(path))):
-        path, told = f"{path}/*.jsonl", {"image_column": column} | told
+        path, stated = f"{path}/*.jsonl", {"image_column": column} | stated
     if isinstance(path, str | os.PathLike) and as_path(path).exists():
         refuse_special(as_path(path), stat.S_IFDIR)
     make = SOURCES[kind or kind_of(path)]
-    label = told.pop("label", None)
-    if label is not None and make is images and "labels" in told:
-        told["label_column"] = label
+    label = stated.pop("label", None)
+    if label is not None and make is images and "labels" in stated:
+        stated["label_column"] = label
     elif label is not None and make is series:
-        told["label"] = label
-    check_names(make, told)
+        stated["label"] = label
+    check_names(make, stated)
     if helpers is not None and "helpers" in inspect.signature(make).parameters:
-        told["helpers"] = helpers
-    opened: Source = make(path, **told)
+        stated["helpers"] = helpers
+    opened: Source = make(path, **stated)
     return opened if marks is None else cast("Source", marked(opened, str(marks)))
 
 
 def _exported_images(folder: Path) -> str | None:
     """The column of images in the JSON lines of a folder that `bushel export` wrote."""
     try:
-        told = json.loads((folder / "_export.json").read_bytes())
-        features = told["schema"]["features"] if told["format"] == "jsonl" else {}
+        stated = json.loads((folder / "_export.json").read_bytes())
+        features = stated["schema"]["features"] if stated["format"] == "jsonl" else {}
         return next((name for name, feature in features.items() if feature.get("encoding") in IMAGE_ENCODINGS), None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

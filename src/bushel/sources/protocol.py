@@ -112,8 +112,8 @@ def fingerprint_of(files: Iterable[AnyPath], options: Mapping[str, Any], *more: 
     for path in listed([as_path(file) for file in files]):
         status = path.stat()
         digest.update(f"{path.name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-    told = {name: value for name, value in options.items() if name != "path"}
-    digest.update(msgspec.json.encode(told, order="deterministic"))
+    stated = {name: value for name, value in options.items() if name != "path"}
+    digest.update(msgspec.json.encode(stated, order="deterministic"))
     for text in more:
         digest.update(b"\0" + text.encode())
     return digest.hexdigest()

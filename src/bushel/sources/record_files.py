@@ -135,10 +135,10 @@ class RecordSource:
     @cached_property
     def splits(self) -> tuple[str | None, ...]:
         """The split of each file, from the manifest or from its name."""
-        told: dict[str, str] = {}
+        stated: dict[str, str] = {}
         if self.manifest is not None:
-            told = {shard.path: name for name, split in self.manifest.splits.items() for shard in split.shards}
-        return tuple(told.get(Path(file).name) or split_of_shard_file(Path(file)) for file in self.files)
+            stated = {shard.path: name for name, split in self.manifest.splits.items() for shard in split.shards}
+        return tuple(stated.get(Path(file).name) or split_of_shard_file(Path(file)) for file in self.files)
 
     @cached_property
     def short_names(self) -> list[str]:
@@ -282,8 +282,8 @@ class RecordSource:
         return dict(self.recipe)
 
     def __getstate__(self) -> dict[str, Any]:
-        told = {name: value for name, value in self.__dict__.items() if name != "extents"}
-        return told | {"whole_schema": self.whole_schema, "reads": self.reads}
+        stated = {name: value for name, value in self.__dict__.items() if name != "extents"}
+        return stated | {"whole_schema": self.whole_schema, "reads": self.reads}
 
 
 def _misfits(columns: dict[str, Column], schema: Schema) -> dict[int, str]:

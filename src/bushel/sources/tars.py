@@ -259,23 +259,23 @@ _LONG_NAME, _OWN, _FOR_ALL = b"L", b"x", b"g"  # headers about the next member, 
 
 def _plain_files(file: IO[bytes]) -> Iterator[_File]:
     """The files of an archive that is not compressed: a header of 512 bytes each, and the data in whole blocks."""
-    told: dict[str, str] = {}
+    stated: dict[str, str] = {}
     at, end = 0, file.seek(0, io.SEEK_END)
     file.seek(0)
     while (header := file.read(_BLOCK)) and header.count(0) < _BLOCK:
-        kind, size = header[156:157], int(told.get("size", _header_size(header, at)))
+        kind, size = header[156:157], int(stated.get("size", _header_size(header, at)))
         if at + _BLOCK + size > end:
             raise tarfile.ReadError("unexpected end of data")
         at += _BLOCK + -(-size // _BLOCK) * _BLOCK
         if kind in (_LONG_NAME, _OWN):
-            told |= _said(kind, _whole(file, min(size, MAX_RECORD)))
+            stated |= _said(kind, _whole(file, min(size, MAX_RECORD)))
         elif kind in b"07\0":
-            yield _File(told.get("path") or _name_in(header), size, partial(_whole, file, size))
-            told = {}
+            yield _File(stated.get("path") or _name_in(header), size, partial(_whole, file, size))
+            stated = {}
         elif kind == b"S":
             raise tarfile.ReadError("it holds a sparse file")
         elif kind != _FOR_ALL:
-            told = {}
+            stated = {}
         file.seek(at)
 
 

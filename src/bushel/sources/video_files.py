@@ -87,7 +87,7 @@ def _read_timeline(path: Path) -> _Timeline:
         except av.FFmpegError:
             pass  # a broken tail: what comes before it is usable
         base = stream.time_base
-        told = container.duration
+        stated = container.duration
     if any(stamp is None for stamp in stamps):
         stamps, lasts = _decoded_stamps(path)
     if not stamps:
@@ -98,7 +98,7 @@ def _read_timeline(path: Path) -> _Timeline:
     times = np.rint((ordered - ordered[0]) * scale).astype(np.int64)
     last = lasts[int(order[-1])] * scale or (float(np.median(np.diff(times))) if len(times) > 1 else 0.0)
     duration = int(times[-1] + last)
-    ends_early = told is not None and told > 0 and duration < told * (1 - _EARLY) - MICROSECONDS
+    ends_early = stated is not None and stated > 0 and duration < stated * (1 - _EARLY) - MICROSECONDS
     return _Timeline(times, ordered, max(duration, 1), ends_early)
 
 

@@ -108,13 +108,13 @@ class Downloads:
             request = urllib.request.Request(quoted, headers={"User-Agent": _AGENT})
             with self._opener().open(request, timeout=self.timeout) as answer:
                 data = self._content(answer)
-                told = answer.headers.get("Content-Length")
+                stated = answer.headers.get("Content-Length")
         except (ValueError, UnicodeError) as error:
             raise NotDownloaded(f"the address is not valid: {error}") from None
         if len(data) > self.max_bytes:
             raise NotDownloaded(f"it has more than {readable_size(self.max_bytes)}")
-        if told is not None and told.isdigit() and len(data) < int(told):
-            raise http.client.IncompleteRead(data, int(told) - len(data))
+        if stated is not None and stated.isdigit() and len(data) < int(stated):
+            raise http.client.IncompleteRead(data, int(stated) - len(data))
         return data
 
     def _content(self, answer: Any) -> bytes:
@@ -213,8 +213,8 @@ class _Https(urllib.request.HTTPSHandler):
 
 
 def _retry_after(error: urllib.error.HTTPError) -> float | None:
-    told = error.headers.get("Retry-After", "") if error.headers else ""
-    return float(told) if told.isdigit() else None
+    stated = error.headers.get("Retry-After", "") if error.headers else ""
+    return float(stated) if stated.isdigit() else None
 
 
 def _words(reason: Any) -> str:

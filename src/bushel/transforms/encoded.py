@@ -191,8 +191,8 @@ def _codecs(headers: Headers, form: str | None) -> NDArray[np.uint8]:
 def _images_alone(columns: dict[str, Column], step: ResizeEncoded | Reencode) -> BytesColumn:
     """The images. Raises NotImplementedError if samples have to be changed one by one."""
     base, images = base_of(step.feature), columns.get(step.feature)
-    told = [columns[name] for name in size_names(step.feature) if name in columns]
-    is_plain = all(isinstance(size, np.ndarray) for size in told)
+    stated = [columns[name] for name in size_names(step.feature) if name in columns]
+    is_plain = all(isinstance(size, np.ndarray) for size in stated)
     is_plain &= isinstance(columns.get(f"{base}/format", images), BytesColumn)
     has_followers = any(name in getattr(step, "masks", ()) or name.startswith(f"{base}/object/") for name in columns)
     if not step.in_core or has_followers or not is_plain or not isinstance(images, BytesColumn):
@@ -212,13 +212,13 @@ def _remade(
         images.offsets, images.data, painting, sizes, codecs, quality, moves
     )
     codecs[[row for row, _, _ in refused]] = NativeCodec.OTHER
-    told = dict(zip(size_names(step.feature), (sizes[:, 0], sizes[:, 1], channels), strict=True))
+    stated = dict(zip(size_names(step.feature), (sizes[:, 0], sizes[:, 1], channels), strict=True))
     changed: dict[str, Any] = {
         name: np.where(codecs != NativeCodec.OTHER, values, np.asarray(columns[name]))
-        for name, values in told.items()
+        for name, values in stated.items()
         if name in columns
     }
-    names = [name for name in (step.feature, format_name, *told) if name in columns]
+    names = [name for name in (step.feature, format_name, *stated) if name in columns]
     alone = {
         row: step.apply({name: _value(columns[name], row) for name in names}, Draw(0, 0, 0, 0, counted))
         for row in np.flatnonzero(codecs == NativeCodec.OTHER).tolist()

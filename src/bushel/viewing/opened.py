@@ -271,13 +271,13 @@ class OpenedSplit:
         with self._lock:
             found = self._at_hand.pop(number, None)
             if found is None:
-                told: Sequence[ShardEntry] | None = self.split.promised
+                stated: Sequence[ShardEntry] | None = self.split.promised
                 found = Split(
                     self.name,
                     [self.paths[number]],
                     self.schema,
                     label=self.split.label,
-                    promised=[told[number]] if told is not None else None,
+                    promised=[stated[number]] if stated is not None else None,
                 )
                 found.classes = self.split.classes
             self._at_hand[number] = found
@@ -311,16 +311,16 @@ class OpenedSplit:
     def place(self, row: int) -> RecordPlace:
         """Where a record is."""
         number, record = self.locate(row)
-        told = self.split.promised[number] if self.split.promised is not None else None
+        stated = self.split.promised[number] if self.split.promised is not None else None
         index = self.shard(number).shards.shards[0].index
         if record >= len(index):
-            return RecordPlace(str(self.paths[number]), record, -1, 0, told.sha256 if told else index.sha256)
+            return RecordPlace(str(self.paths[number]), record, -1, 0, stated.sha256 if stated else index.sha256)
         return RecordPlace(
             str(self.paths[number]),
             record,
             int(index.offsets[record]),
             int(index.lengths[record]),
-            told.sha256 if told else index.sha256,
+            stated.sha256 if stated else index.sha256,
         )
 
     def key_of(self, row: int) -> str:

@@ -199,7 +199,7 @@ def feeding_options(run: LoadedRun) -> dict[str, str]:
     """How a run fed images, as an address would say it."""
     options = run.facts.get("options", {})
     size = options.get("image_size")
-    told = {"augment": options.get("augment") or "", "range": options.get("range") or ""}
+    stated = {"augment": options.get("augment") or "", "range": options.get("range") or ""}
     if isinstance(size, list) and size:
-        told["size"] = str(size[0])
-    return {name: str(value) for name, value in told.items() if value or name == "augment"}
+        stated["size"] = str(size[0])
+    return {name: str(value) for name, value in stated.items() if value or name == "augment"}

@@ -333,24 +333,24 @@ def _steps_apart(left: NDArray[np.float64], right: NDArray[np.float64]) -> float
 def compared(name: str, one: FeatureSummary | None, other: FeatureSummary | None) -> dict[str, Any]:
     """One feature of both sides; numbers in the same steps, so that their histograms can be compared."""
     found = [side for side in (one, other) if side is not None]
-    told: dict[str, Any] = {"name": name, "drift": drift(one, other) if one and other else 1.0}
+    stated: dict[str, Any] = {"name": name, "drift": drift(one, other) if one and other else 1.0}
     for kind in ("values", "widths", "lengths"):
         numbers = [getattr(side, kind) for side in found if getattr(side, kind).count]
         if numbers:
             low, high = min(n.low for n in numbers), max(n.high for n in numbers)
-            told |= {"kind": kind, "low": low, "high": high}
-            told["bins"] = [getattr(s, kind).histogram(low, high) if s is not None else [] for s in (one, other)]
-            told["means"] = [getattr(s, kind).mean if s is not None else None for s in (one, other)]
+            stated |= {"kind": kind, "low": low, "high": high}
+            stated["bins"] = [getattr(s, kind).histogram(low, high) if s is not None else [] for s in (one, other)]
+            stated["means"] = [getattr(s, kind).mean if s is not None else None for s in (one, other)]
             break
-    told["present"] = [side.present if side is not None else 0 for side in (one, other)]
-    return told
+    stated["present"] = [side.present if side is not None else 0 for side in (one, other)]
+    return stated
 
 
 def class_counts(opened: Opened, part: OpenedSplit, summary: Summary) -> dict[str, int]:
     """How many records each class has: of all records if the manifest says, otherwise of those looked at."""
-    told = opened.manifest.splits.get(part.name) if opened.manifest else None
-    if told and told.label_counts:
-        return dict(told.label_counts)
+    stated = opened.manifest.splits.get(part.name) if opened.manifest else None
+    if stated and stated.label_counts:
+        return dict(stated.label_counts)
     role = {name for name, role in opened.roles.items() if role == "label"}
     name = opened.label if opened.label in summary.features else next(iter(sorted(role)), "")
     feature = summary.features.get(name)

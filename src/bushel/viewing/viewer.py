@@ -56,9 +56,9 @@ def open_viewer(paths: Sequence[AnyPath], *, marks: AnyPath | None = None) -> Vi
     runs = [load_run(path) for path in paths if is_run(path)]
     data = [path for path in paths if not is_run(path)]
     known = {str(as_path(path).absolute()) for path in data}
-    for told in dict.fromkeys(str(path) for run in runs for path in run.facts.get("data", [])):
-        if str(as_path(told).absolute()) not in known and as_path(told).exists():
-            data.append(told)
+    for stated in dict.fromkeys(str(path) for run in runs for path in run.facts.get("data", [])):
+        if str(as_path(stated).absolute()) not in known and as_path(stated).exists():
+            data.append(stated)
     if marks is not None and any(as_path(marks).absolute().is_relative_to(as_path(path).absolute()) for path in data):
         raise FileProblem(marks, "is inside the dataset, which is never changed; keep marks elsewhere")
     return Viewer(open_all(data) if data else [], runs=runs, marks=marks)
@@ -471,14 +471,14 @@ def _required(opened: Opened, name: str) -> bool:
 
 
 def _split(part: OpenedSplit, opened: Opened) -> dict[str, Any]:
-    told = opened.manifest.splits.get(part.name) if opened.manifest else None
+    stated = opened.manifest.splits.get(part.name) if opened.manifest else None
     return {
         "name": part.name,
         "shards": len(part.paths),
         "records": len(part) if part.rows is None else len(part.rows),
         "bytes": part.size,
         "is_whole": part.is_whole,
-        "classes": dict(told.label_counts) if told else {},
+        "classes": dict(stated.label_counts) if stated else {},
     }
 
 

@@ -343,13 +343,13 @@ def feature_tells_label(data: Data) -> Iterator[Finding]:
         name = rows.features[column]
         if name in data.identity and not rows.is_number[column]:
             continue  # names and paths of files hold the class's name more often than not
-        told = _how_it_tells(rows.values[:, column], rows.labels)
-        if told is not None:
-            is_label = told == "copy"
+        stated = _how_it_tells(rows.values[:, column], rows.labels)
+        if stated is not None:
+            is_label = stated == "copy"
             what = "is the label under another name" if is_label else "alone tells the label of every record"
             yield Finding(
                 f"{rows.name(column)!r} {what}",
-                severity=None if told != "order" or _is_index(rows.values[:, column]) else "info",
+                severity=None if stated != "order" or _is_index(rows.values[:, column]) else "info",
                 confidence="likely",
                 locations=[Location(feature=name)],
                 evidence={
@@ -357,7 +357,7 @@ def feature_tells_label(data: Data) -> Iterator[Finding]:
                         "copy": "every label has one value, and every value one label",
                         "value": "every value has one label",
                         "order": f"sorted by it, each of the {len(np.unique(rows.labels))} labels is one run",
-                    }[told],
+                    }[stated],
                     "examined": f"{len(rows):,} records",
                     "subject": rows.name(column),
                 },

@@ -250,10 +250,10 @@ def writer_left_open(run: Execution) -> Iterator[Finding]:
     Ignore: never.
     Reports: none collected.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
     for event in run.of("left_open"):
-        if f"{event['place']}" not in told:
-            told.add(f"{event['place']}")
+        if f"{event['place']}" not in reported:
+            reported.add(f"{event['place']}")
             yield run.found(
                 f"{event['path']!r} is never closed: {event['records']:,} records were written to it",
                 event["place"],
@@ -272,17 +272,17 @@ def result_discarded(run: Execution) -> Iterator[Finding]:
     Reports: none collected.
     """
     used = {link for link in run.links.values() for link in link["inputs"]} | {event["link"] for event in run.of("use")}
-    told: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     for link in run.links.values():
         place = link["place"]
-        if link["id"] in used or link["name"] in ("take", "enumerate") or (place[0], place[1]) in told:
+        if link["id"] in used or link["name"] in ("take", "enumerate") or (place[0], place[1]) in reported:
             continue
         statement = next(run.nodes(place), None)
         if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
             continue
         call = statement.value
         if isinstance(call.func, ast.Attribute) and call.func.attr == link["name"]:
-            told.add((place[0], place[1]))
+            reported.add((place[0], place[1]))
             yield run.found(
                 f"the result of {link['name']} is thrown away: datasets do not change in place",
                 place,
@@ -480,7 +480,7 @@ def augmented_validation(run: Execution) -> Iterator[Finding]:
     Ignore: where predictions are averaged over changed copies on purpose.
     Reports: none collected.
     """
-    told: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     for _, look in run.data_of("val", "evaluate"):
         again = look.get("again")
         chain = run.chain(look)
@@ -493,9 +493,9 @@ def augmented_validation(run: Execution) -> Iterator[Finding]:
         if not changes and not is_kept:
             continue
         place = drawing[-1]["place"]
-        if (place[0], place[1]) in told:
+        if (place[0], place[1]) in reported:
             continue
-        told.add((place[0], place[1]))
+        reported.add((place[0], place[1]))
         told_of = again["records"] - again["same"]
         shapes = [[facts["shape"] for facts in look.get(part, {}).values()] for part in ("inputs", "labels")]
         is_task = any(shape in shapes[0] for shape in shapes[1] if len(shape) > 2)  # to take the noise out again

@@ -384,6 +384,6 @@ def overlap(train: Look, val: Look) -> dict[str, Any]:
 
 def tell_look(look: Look) -> None:
     """Write down what was seen."""
-    if look.facts and not look.facts.get("told"):
-        look.facts["told"] = True
+    if look.facts and not look.facts.get("reported"):
+        look.facts["reported"] = True
         seen.tell("look", **look.facts)

@@ -181,8 +181,8 @@ def _essence(message: str) -> str:
     if text.lstrip().startswith("Graph execution error"):
         text = re.split(r'File "[^"]*", line \d+, in .*|\.\.\.\n', text)[-1].strip() or text
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("File ")]
-    told = [line for line in lines if re.match(r"[A-Z]\w*(Error|Exception):", line)]
-    chosen = told[0].partition(":")[2].strip() if told else (lines[0] if lines else "")
+    reported = [line for line in lines if re.match(r"[A-Z]\w*(Error|Exception):", line)]
+    chosen = reported[0].partition(":")[2].strip() if reported else (lines[0] if lines else "")
     chosen = re.sub(r"\{\{.*?\}\}\s*", "", chosen)
     chosen = re.sub(r"\[\[.*?\]\]|\[Op:\w+\].*", "", chosen).strip()
     return chosen[:300]
@@ -380,11 +380,11 @@ def _input_shape(run: Execution, error: Event, found: re.Match[str]) -> Cause | 
         for layer in fit["model"]["layers"][:1]
         if layer["class"] == "InputLayer"
     ]
-    told = (found[2] if found.lastindex and found.lastindex > 1 else found[1]).strip()
+    reported = (found[2] if found.lastindex and found.lastindex > 1 else found[1]).strip()
     in_model = [spot for spot in spots if spot][:1]
     in_model += [spot for frame in error["frames"][-1:] for spot in run.made_before(frame)[:1]]
     return Cause(
-        f"the batches do not have the shape that the model takes: {told[:200]}",
+        f"the batches do not have the shape that the model takes: {reported[:200]}",
         in_model,
         "make the Input and the pipeline's resize, reshape and batch agree",
     )

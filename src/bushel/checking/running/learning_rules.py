@@ -408,13 +408,13 @@ def never_adapted(run: Execution) -> Iterator[Finding]:
     Ignore: never.
     Reports: none collected.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
     for fit in run.fits:
         for layer in fit["model"]["layers"]:
             is_empty = layer["class"] == "Normalization" and layer.get("adapted") is False
             is_own = "Normalization" in (run.code(layer["place"]) or "")  # not one of a network that Keras makes
-            if is_empty and is_own and layer["name"] not in told:
-                told.add(layer["name"])
+            if is_empty and is_own and layer["name"] not in reported:
+                reported.add(layer["name"])
                 yield run.found(
                     "this Normalization was never adapted: it changes nothing",
                     layer["place"],
@@ -497,11 +497,11 @@ def layer_not_used(run: Execution) -> Iterator[Finding]:
             *spots[:4],
             help="go on from the result of the layer before",
         )
-    told: set[str] = set()
+    reported: set[str] = set()
     for fit in run.fits:
         for layer in fit["model"]["layers"]:
-            if layer.get("uncalled") and layer["place"] and f"{layer['place']}" not in told:
-                told.add(f"{layer['place']}")
+            if layer.get("uncalled") and layer["place"] and f"{layer['place']}" not in reported:
+                reported.add(f"{layer['place']}")
                 yield run.found(f"this {layer['class']} is part of the model, and is never called", layer["place"])
 
 

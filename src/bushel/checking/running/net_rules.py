@@ -262,11 +262,11 @@ def integers_wrap_around(run: Execution) -> Iterator[Finding]:
     Ignore: where values are known to be larger than what is taken off.
     Reports: none collected.
     """
-    told: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     for link in run.links.values():
         for place in link.get("wraps") or ():
-            if (place[0], place[1]) not in told:
-                told.add((place[0], place[1]))
+            if (place[0], place[1]) not in reported:
+                reported.add((place[0], place[1]))
                 yield run.found(
                     "this is taken off unsigned integers, which wrap around below 0",
                     place,
@@ -475,10 +475,10 @@ def largest_of_one(run: Execution) -> Iterator[Finding]:
     Ignore: never.
     Reports: none collected.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
     for event in run.of("of_one"):
-        if f"{event['place'][:2]}" not in told:
-            told.add(f"{event['place'][:2]}")
+        if f"{event['place'][:2]}" not in reported:
+            reported.add(f"{event['place'][:2]}")
             is_argmax = "argmax" in event["name"]
             yield run.found(
                 f"axis {event['axis']} has one value, of which {event['name']} is always {0 if is_argmax else 1}",

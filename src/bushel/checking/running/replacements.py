@@ -42,7 +42,7 @@ class Paths:
         self.top = self.copy = self.root = self.cwd = ""
         self.files: list[dict[str, str]] = []
         self.folders: list[str] = []  # that were given as the data
-        self.told: dict[str, list[str]] = {}
+        self.reported: dict[str, list[str]] = {}
         self.meant: dict[str, set[str]] = {}  # of a file of the data: the paths that it stood for
         self.exists = os.path.exists
         self.glob = glob_module.glob
@@ -136,8 +136,8 @@ class Paths:
         return held_out or [f["path"] for f in self.files]
 
     def _tell(self, was: str, by: list[str]) -> None:
-        if was not in self.told:
-            self.told[was] = by
+        if was not in self.reported:
+            self.reported[was] = by
             seen.tell("replaced", was=was, by=by[:8], count=len(by), place=user_place())
 
     def files_for(self, path: str) -> list[str]:

@@ -39,7 +39,7 @@ def prepared_in_two_ways(run: Execution) -> Iterator[Finding]:
     Ignore: never.
     Reports: none collected.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
     for role, train, look, _, _ in run.comparisons():
         if train.get("standard") and look.get("standard") and train["records"] != look["records"]:
             yield run.found(
@@ -51,8 +51,8 @@ def prepared_in_two_ways(run: Execution) -> Iterator[Finding]:
             )
             return
         for message in _differences(train, look):
-            if message not in told:
-                told.add(message)
+            if message not in reported:
+                reported.add(message)
                 filters = [link["place"] for link in run.chain(train) if link["name"] == "filter"]
                 yield run.found(
                     f"training data has {message} in {'validation' if role == 'val' else 'evaluation'}",

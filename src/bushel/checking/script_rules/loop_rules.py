@@ -50,8 +50,8 @@ def undefined_name(trace: Trace) -> Iterator[Finding]:
         known, used = _names(script)
         for name, nodes in used.items():
             close = nearest(name, known)
-            told = f"{name!r} is defined nowhere" + (f"; did you mean {close!r}?" if close else "")
-            yield at(At(nodes[0], script), told, help="define it before it is used")
+            stated = f"{name!r} is defined nowhere" + (f"; did you mean {close!r}?" if close else "")
+            yield at(At(nodes[0], script), stated, help="define it before it is used")
 
 
 def _names(script: Script) -> tuple[set[str], dict[str, list[ast.Name]]]:

@@ -191,8 +191,8 @@ class DetectionSource:
         columns = load_columns(self.spooled)
         more = {name.removeprefix("more:"): columns.pop(name) for name in list(columns) if name.startswith("more:")}
         facts = self.facts
-        told: dict[str, Any] = columns
-        return Annotations(**told, unit=facts.unit, classes=facts.classes, more=more, faults=facts.faults)
+        stated: dict[str, Any] = columns
+        return Annotations(**stated, unit=facts.unit, classes=facts.classes, more=more, faults=facts.faults)
 
     @property
     def split(self) -> str | None:
@@ -288,13 +288,13 @@ class DetectionSource:
     def _boxes(self, row: int, before: Header) -> tuple[Any, Any, dict[str, int]]:
         found = self.annotated
         boxes = np.asarray(found.boxes[found.row_splits[row] : found.row_splits[row + 1]])
-        told = tuple(found.sizes[row].tolist())
+        stated = tuple(found.sizes[row].tolist())
         upright = _upright(before)
         as_stored = (before.height, before.width)
-        if all(told) and told not in (as_stored, upright):
-            size = f"{told[1]}x{told[0]}"
+        if all(stated) and stated not in (as_stored, upright):
+            size = f"{stated[1]}x{stated[0]}"
             raise _Refusal("read", f"its annotations are of an image of {size}, and it has {upright[1]}x{upright[0]}")
-        is_stored = all(told) and told == as_stored != upright
+        is_stored = all(stated) and stated == as_stored != upright
         if found.unit == "pixels":
             height, width = as_stored if is_stored else upright
             boxes = boxes / [width, height, width, height]
@@ -309,12 +309,12 @@ class DetectionSource:
         segmentations = self.annotated.more[_MASK]
         size = (before.height, before.width)
         row = int(np.searchsorted(self.annotated.row_splits, places[0], "right")) - 1 if len(places) else 0
-        told = tuple(self.annotated.sizes[row].tolist()) if len(places) else size
-        is_stored = told == size != _upright(before) and not self.check.keep_bytes
+        stated = tuple(self.annotated.sizes[row].tolist()) if len(places) else size
+        is_stored = stated == size != _upright(before) and not self.check.keep_bytes
         made = []
         for place in places.tolist():
             try:
-                height, width = told if all(told) else (header.height, header.width)
+                height, width = stated if all(stated) else (header.height, header.width)
                 mask = encode_mask(segmentations[place], height, width)
             except ValueError as error:
                 raise _Refusal("schema", str(error)) from None

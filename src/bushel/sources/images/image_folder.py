@@ -291,10 +291,10 @@ class ImageSource(FolderSource):
         """Label and split, if known. In another process, as they were when the source was pickled."""
         if self.spooled is not None and (self.spooled / "listed" / "columns.json").exists():
             return load_columns(self.spooled / "listed")
-        told = told_by_folders(self.files, self.class_folder)
+        stated = told_by_folders(self.files, self.class_folder)
         if self.label_table is not None:
-            return {name: column for name, column in told.items() if name == "split"} | self.label_table[0]
-        return told
+            return {name: column for name, column in stated.items() if name == "split"} | self.label_table[0]
+        return stated
 
     def partitions(self) -> int:
         """One."""

@@ -217,8 +217,8 @@ class IterableSource:
         numbers = number_keys(0, len(keys))
         if self.key is None:
             return Listing(numbers, found)
-        told = [numbers[row] if key is None else as_key(key) for row, key in enumerate(keys)]
-        return Listing(BytesColumn.of(told), found)
+        stated = [numbers[row] if key is None else as_key(key) for row, key in enumerate(keys)]
+        return Listing(BytesColumn.of(stated), found)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """All samples, in order."""
@@ -260,8 +260,8 @@ class IterableSource:
     def fingerprint(self) -> str:
         """The number of samples, their types and keys, but not their values."""
         features, keys = self.survey
-        told = [feature.describe() for feature in features.values()]
-        return fingerprint_of([], {"kind": "iterable"}, *features, *told, repr(keys) if self.key else str(len(keys)))
+        stated = [feature.describe() for feature in features.values()]
+        return fingerprint_of([], {"kind": "iterable"}, *features, *stated, repr(keys) if self.key else str(len(keys)))
 
     def describe(self) -> dict[str, Any]:
         """Only that it was an iterable: a recipe cannot restore it."""

@@ -180,8 +180,8 @@ def _is_pair(value: Any) -> bool:
 
 def are_splits(names: Iterable[str]) -> bool:
     """Whether all names begin or end with a split, and there are several splits."""
-    told = [_told(name) for name in names]
-    return all(told) and len({one[1] for one in told if one}) > 1
+    stated = [_told(name) for name in names]
+    return all(stated) and len({one[1] for one in stated if one}) > 1
 
 
 def join_splits(columns: Mapping[str, Column]) -> dict[str, Column]:

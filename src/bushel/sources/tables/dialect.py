@@ -120,9 +120,9 @@ class Dialect:
 
 def find_dialect(path: Path, text: bytes, layout: Layout) -> Dialect:
     """Find the layout from the beginning of a file."""
-    told = _SEPARATOR_LINE.match(text)
-    begin, comment = _after_comments(text, told.end() if told else 0)
-    delimiter = layout.delimiter or (told[1].decode() if told else _guess_delimiter(path, text[begin:]))
+    stated = _SEPARATOR_LINE.match(text)
+    begin, comment = _after_comments(text, stated.end() if stated else 0)
+    delimiter = layout.delimiter or (stated[1].decode() if stated else _guess_delimiter(path, text[begin:]))
     rows = _rows(text[begin:], delimiter)
     first = rows[0] if rows else []
     has_header = layout.header if layout.header is not None else not layout.names and not _are_values(first, rows[1:])

@@ -41,10 +41,10 @@ def huggingface(
     folder = as_path(path)
     files, splits = _files_of(folder)
     format: Format = "arrow" if files[0].suffix == ".arrow" else "parquet"
-    told = _features_of(files[0], format)
-    names = {name: tuple(feature["names"]) for name, feature in told.items() if feature.get("_type") == "ClassLabel"}
-    images = [name for name, feature in told.items() if feature.get("_type") == "Image"]
-    sounds = [name for name, feature in told.items() if feature.get("_type") == "Audio"]
+    stated = _features_of(files[0], format)
+    names = {name: tuple(feature["names"]) for name, feature in stated.items() if feature.get("_type") == "ClassLabel"}
+    images = [name for name, feature in stated.items() if feature.get("_type") == "Image"]
+    sounds = [name for name, feature in stated.items() if feature.get("_type") == "Audio"]
     check = ImageCheck(verify, keep_bytes, allowed(allow))
     chosen = None if columns is None else set(columns)
     source = TableSource(

@@ -140,8 +140,8 @@ class ColumnSource(RowSource):
         counted = self.counted() if partition == 0 else {}
         if self.key is None:
             return Listing(numbers, found, counted=counted)
-        told = [numbers[row] if key is None else as_key(key) for row, key in enumerate(keys[first : first + rows])]
-        return Listing(BytesColumn.of(told), found, counted=counted)
+        stated = [numbers[row] if key is None else as_key(key) for row, key in enumerate(keys[first : first + rows])]
+        return Listing(BytesColumn.of(stated), found, counted=counted)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """All rows of a partition, in order."""
