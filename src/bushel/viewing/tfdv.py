@@ -11,7 +11,7 @@ from bushel.data.tf_schema import block, quoted
 from bushel.errors import BushelError
 from bushel.records.survey import infer_schema
 from bushel.storage import AnyPath
-from bushel.viewing.opened import Part, open_all
+from bushel.viewing.opened import OpenedSplit, open_all
 from bushel.viewing.statistics import COUNTED_TEXT, FeatureSummary, Numbers, summarise
 
 _TOP = 20  # values that are listed with how often they occur
@@ -29,7 +29,7 @@ def statistics_pbtxt(paths: Sequence[AnyPath]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _split_lines(name: str, part: Part) -> Iterator[str]:
+def _split_lines(name: str, part: OpenedSplit) -> Iterator[str]:
     schema = infer_schema(part.paths) if part.paths else part.schema
     if schema.record != "example":
         raise BushelError(f"{name}: statistics of TensorFlow Data Validation are written for Examples alone")
