@@ -153,7 +153,11 @@ def _blocks(given: ToProbe, read: ReadRows | None) -> tuple[list[tuple[int, Bloc
     filled = np.flatnonzero(given.partition_rows)
     picked = filled[:: max(1, len(filled) // _PARTITIONS)][:_PARTITIONS]
     begun = own_seconds()
-    firsts = [(partition, _first_rows(source, given.partition_rows, partition)) for partition in picked.tolist()]
+    first_of = partial(_first_rows, source, given.partition_rows)
+    if getattr(source, "any_thread", False):  # a table may have to be parsed far beyond its first rows
+        firsts = list(map_in_threads(first_of, picked.tolist()))
+    else:
+        firsts = [(partition, first_of(partition)) for partition in picked.tolist()]
     return firsts, own_seconds() - begun
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -185,6 +185,7 @@ class TableSource:
     splits: tuple[str, ...] = ()  # split of each file, if files have splits
     printed: str | None = None  # changes when the source does, if its files do not
     reads: Reads = "sequence"
+    any_thread: ClassVar[bool] = True
 
     @property
     def split(self) -> str | None:
