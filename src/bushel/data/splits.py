@@ -16,7 +16,7 @@ from bushel import _native
 from bushel.data.categories import Categories, Hashes, hash_words, text_of
 from bushel.data.columns import roomy, steps
 from bushel.errors import BushelError
-from bushel.parallel import available_cores, map_in_threads
+from bushel.parallel import Ahead, available_cores, map_in_threads
 
 TRAIN, VAL, TEST = "train", "val", "test"
 ALL = "all"  # files whose names do not say a split
@@ -505,6 +505,7 @@ def ordered_rows(hashes: Hashes, rows: Rows, *, seed: int, shuffled: bool) -> Ro
 
 
 _SORTED_AT_ONCE = 1 << 20  # which takes 48 bytes each
+_SORTERS = 4  # at a time, so that memory stays bounded
 
 
 def _in_parts(draws: Hashes) -> Iterator[Rows]:
@@ -523,11 +524,14 @@ def _in_parts(draws: Hashes) -> Iterator[Rows]:
 
 def repeated(hashes: Hashes) -> Hashes:
     """The hashes that are there more than once."""
-    found = [np.empty(0, np.uint64)]
-    for some in _in_parts(hashes):
+
+    def repeated_in(some: Rows) -> Hashes:
         ordered = np.sort(taken(hashes, some))
-        found.append(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))
-    return np.concatenate(found)
+        return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+
+    threads = min(_SORTERS, available_cores())
+    with Ahead(repeated_in, _in_parts(hashes), threads=threads, ahead=threads) as found:
+        return np.concatenate([np.empty(0, np.uint64), *found])
 
 
 def taken(values: NDArray[Any], rows: Rows) -> NDArray[Any]:
