@@ -48,10 +48,6 @@ def test_a_build_writes_its_recipe_into_the_dataset(tmp_path):
         ("seed = -1", "not a recipe: seed must be from 0 to 2^63 - 1, got -1"),
         ("shards = 0", "not a recipe: shards must be at least 1, got 0"),
         ("shard_size = 'large'", "shard_size must be a number of bytes such as 128M or 1G, got 'large'"),
-        (
-            "stratify = 'a'\ngroup = 'b'",
-            "not a recipe: stratify and group cannot both be given: a group may hold several classes",
-        ),
     ],
 )
 def test_a_recipe_that_is_wrong_says_where_and_what(tmp_path, text, message):

@@ -194,8 +194,17 @@ def test_whole_files_are_split_with_stratification_and_clips_of_one_file_stay_to
         "val": {"high": 2, "low": 2},
     }
     clips = sources.audio(tmp_path / "sounds", seconds=0.02)
-    with pytest.raises(ValueError, match="stratify must not be given: this source is split by 'audio'"):
-        bushel.build(clips, tmp_path / "clips", split="80/20", stratify="label")
+    cut = bushel.build(clips, tmp_path / "clips", split="80/20", stratify="label", exact=True)
+    assert {name: split.label_counts for name, split in cut.manifest.splits.items()} == {
+        "train": {"high": 24, "low": 24},
+        "val": {"high": 6, "low": 6},
+    }
+    shards = {name: next((tmp_path / "clips").glob(f"{name}-*.tfrecord")) for name in ("train", "val")}
+    files = {
+        name: {key.rpartition(b"@")[0] for key in bushel.read(shard, ["key"])["key"]} for name, shard in shards.items()
+    }
+    assert {name: len(found) for name, found in files.items()} == {"train": 16, "val": 4}
+    assert not files["train"] & files["val"]
 
 
 def test_the_error_without_pyav_has_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

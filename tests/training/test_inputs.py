@@ -249,6 +249,19 @@ def test_the_column_that_the_build_took_for_the_key_is_not_fed_unless_it_is_aske
     assert list(chosen(data, columns=(name, "size"))[0]) == [name, "size"]
 
 
+@pytest.mark.parametrize("kind", ["arrays", "rows"])
+def test_the_key_of_samples_in_memory_is_not_fed_either(tmp_path: Path, kind: str) -> None:
+    columns = {"id": np.arange(500, 560), "size": np.arange(60) % 5 + 0.5, "label": np.arange(60) % 2}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    source = (
+        bushel.sources.arrays(columns, key="id")
+        if kind == "arrays"
+        else bushel.sources.iterable(lambda: iter(rows), key="id")
+    )
+    bushel.build(source, tmp_path / "data", split="70/30", label="label")
+    assert list(chosen(tmp_path / "data")[0]) == ["size"]
+
+
 def test_few_images_are_moved_in_training_unless_they_are_tiny_or_many_or_the_user_says_otherwise(
     tmp_path: Path,
 ) -> None:

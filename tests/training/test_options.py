@@ -13,6 +13,7 @@ import pytest
 
 import bushel
 from bushel.training import Listener, Options, Trained, train
+from bushel.training.setup import set_up
 
 keras = pytest.importorskip("keras")
 tf = pytest.importorskip("tensorflow")
@@ -289,3 +290,12 @@ def test_a_pretrained_body_is_frozen_first_then_trained_and_resumes(
     same = [array for array in arrays if array.shape == first.shape]
     assert len(same) == 1
     assert not np.array_equal(same[0], first)
+
+
+def test_a_length_that_is_not_given_is_chosen_in_steps_and_so_is_the_patience(classes: Path) -> None:
+    chosen = set_up(classes, Options(tensorboard=False)).options  # 201 rows: 7 steps
+    assert (chosen.epochs, chosen.early_stopping, chosen.schedule) == (143, 43, "cosine")
+    given = set_up(classes, Options(epochs=3, tensorboard=False)).options
+    assert (given.epochs, given.early_stopping, given.schedule) == (3, None, "constant")
+    kept = set_up(classes, Options(early_stopping=4, schedule="plateau", tensorboard=False)).options
+    assert (kept.epochs, kept.early_stopping, kept.schedule) == (143, 4, "plateau")

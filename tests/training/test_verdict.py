@@ -60,6 +60,11 @@ UNLIKE: dict[str, Any] = {"linear_score": 0.2, "linear_low": -0.1}  # train and 
             {**SCORES, "linear_low": -0.1, "linear_score": 0.26, "is_learned": False, "score": 0.2, "train_score": 0.9},
             {**SCORES, "is_learned": False, "score": 0.2, "train_score": 0.9},
         ),
+        (
+            "RUN010",
+            {**FAILED, **UNLIKE, "train_score": 0.9},
+            {**SCORES, "is_learned": False, "score": 0.2, "train_score": 0.9, "held_low": -0.1},
+        ),
         ("RUN011", {**SCORES, "is_learned": False, "score": 0.25}, {**SCORES, "is_learned": True, "score": 0.9}),
         (
             "RUN012",
@@ -83,6 +88,11 @@ UNLIKE: dict[str, Any] = {"linear_score": 0.2, "linear_low": -0.1}  # train and 
         ("RUN022", {**FAILED, "contradicting": 0.9}, {**FAILED, "contradicting": 0.01}),
         ("RUN023", {**FAILED, "records": 12}, {**FAILED, "records": 1200}),
         ("RUN024", {**FAILED, "counts": [990, 4, 3, 3], "share": 1.0}, {**FAILED, "share": 1.0}),
+        (
+            "RUN024",
+            {**FAILED, "counts": [990, 4, 3, 3], "share": 0.6},
+            {**FAILED, "counts": [990, 99, 3, 3], "share": 0.6},
+        ),
         ("RUN025", {**FAILED, "cut": {"x": 0.9}}, {**FAILED, "cut": {"x": 0.1}}),
     ],
 )
@@ -112,6 +122,20 @@ def test_shuffled_labels_are_told_from_a_model_that_does_not_learn(tmp_path: Pat
     assert trained.verdict.causes[0]["rule"] == "RUN010"
     page = (tmp_path / "run" / "report.html").read_text()
     assert "RUN010 labels-say-nothing" in page
+
+
+def test_classes_that_are_rare_in_train_alone_are_blamed_not_the_inputs_of_the_other_split(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    label = np.concatenate([np.repeat([0, 1], [200, 4]), np.repeat([0, 1], 60)])
+    x = generator.normal(size=(len(label), 4)).astype(np.float32)
+    x[:, 0] += 2 * label
+    part = np.repeat(["train", "val"], [204, 120])
+    bushel.build({"x": x, "label": label, "part": part}, tmp_path / "data", split="part")
+    options = Options(epochs=1, learning_rate=1e-5, class_weights="none", tensorboard=False)
+    trained = train(tmp_path / "data", options, out=tmp_path / "run")
+    causes = [cause["rule"] for cause in trained.verdict.causes]
+    assert "RUN024" in causes
+    assert not {"RUN020", "RUN010"} & set(causes)
 
 
 def test_predictions_that_are_not_numbers_are_no_comparison(tmp_path: Path) -> None:

@@ -91,8 +91,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
         for name in ("shard_size", "shards", "limit"):
             if (number := getattr(self, name)) is not None and number < 1:
                 raise ValueError(f"{name} must be at least 1, got {number}")
-        if self.stratify is not None and self.group is not None:
-            raise ValueError("stratify and group cannot both be given: a group may hold several classes")
 
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

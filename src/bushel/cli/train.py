@@ -78,7 +78,7 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
 @_option("epochs", "Passes over the train split  [default: enough for 1,000 steps]", _TRAINING)
 @_option("batch_size", "Records per step", _TRAINING)
 @_option("learning_rate", "Learning rate  [default: one that fits the optimiser]", _TRAINING, metavar="RATE")
-@_option("schedule", "Schedule of the learning rate", _TRAINING)
+@_option("schedule", "Schedule of the learning rate  [default: cosine; constant with --epochs or --model]", _TRAINING)
 @_option("warmup", "Share of steps in which the learning rate rises", _TRAINING, metavar="SHARE", rare=True)
 @_option("optimiser", "Optimiser", _TRAINING, spelling="--optimizer")
 @flag("--mixed-precision", type=click.Choice([*_PRECISIONS]), help="Compute in half precision", group=_TRAINING)

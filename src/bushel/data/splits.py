@@ -286,11 +286,20 @@ def assign_stratified(
     return found
 
 
-def assign_groups_exactly(draws: Hashes, shares: Sequence[Fraction]) -> NDArray[np.uint8]:
+def assign_groups_exactly(
+    draws: Hashes, shares: Sequence[Fraction], classes: NDArray[Any] | None = None
+) -> NDArray[np.uint8]:
     """Splits of whole groups, whose samples have one draw, with counts as near to the shares as groups allow.
 
-    Every split has a group, if there are as many groups as splits.
+    Every split has a group, if there are as many groups as splits; of every class, if there are classes.
     """
+    found = np.zeros(len(draws), np.uint8)
+    for rows in _by_class(classes, draws):
+        found[rows] = _groups_exactly(draws[rows], shares)
+    return found
+
+
+def _groups_exactly(draws: Hashes, shares: Sequence[Fraction]) -> NDArray[np.uint8]:
     groups, of_group, sizes = np.unique(draws, return_inverse=True, return_counts=True)
     ends = np.cumsum(sizes)
     cuts: list[int] = []
@@ -361,10 +370,6 @@ class Division:
         """The column of groups: the requested one, or that of the source if shares are drawn."""
         if self.requested_group is not None or self.own_group is None or self.split is None or self.split_column:
             return self.requested_group
-        if self.stratify is not None:
-            raise ValueError(
-                f"stratify must not be given: this source is split by {self.own_group!r}, not sample by sample"
-            )
         return self.own_group
 
     @property
@@ -445,17 +450,32 @@ class _Divider:
         draws = draw(hashes if rows is None else taken(hashes, rows), division.seed, "split")
         codes = self.columns[division.stratify].codes() if division.stratify else None
         classes = codes if codes is None or rows is None else taken(codes, rows)
+        if classes is not None and division.group is not None:
+            self._check_classes(draws, classes)
         if division.exact:
             if division.group is not None:
-                return assign_groups_exactly(draws, parts)
+                return assign_groups_exactly(draws, parts, classes)
             return assign_exactly(draws, parts, classes)
         if classes is not None:
             return self._stratified(draws, parts, classes)
         return assign(draws, bounds_of(parts))
 
+    def _check_classes(self, draws: Hashes, classes: NDArray[Any]) -> None:
+        """Refuse groups of several classes: they cannot be in one split each and give every class its shares."""
+        of_group = np.unique(draws, return_inverse=True)[1].reshape(-1)
+        pairs = np.unique(np.stack([of_group, classes]), axis=1)
+        mixed = np.flatnonzero(np.bincount(pairs[0]) > 1)
+        if len(mixed):
+            raise BushelError(
+                f"{len(mixed):,} of {int(of_group.max()) + 1:,} groups of {self.division.group!r} hold several classes "
+                f"of {self.division.stratify!r}, and groups are not divided",
+                help=["Leave --stratify out: groups are then drawn at random."],
+            )
+
     def _stratified(self, draws: Any, parts: Any, classes: Any) -> NDArray[np.uint8]:
         names, known = self.columns[self.division.stratify or ""].names(), self.known_bounds
-        found = stratified_bounds(draws, parts, classes)
+        each = slice(None) if self.division.group is None else np.unique(draws, return_index=True)[1]  # a row per group
+        found = stratified_bounds(draws[each], parts, classes[each])
         bounds = {
             code: np.array(known[names[code]], np.uint64) if code >= 0 and names[code] in known else bound
             for code, bound in found.items()

@@ -20,6 +20,7 @@ from bushel.errors import BushelError, FileProblem, SchemaMismatch, nearest
 from bushel.feeding.preparation import Input, OutputKind, Problem, Target, dense_array, output_kind
 from bushel.keras import load_keras, load_model
 from bushel.reading import Split
+from bushel.training.inputs.augmentation import FEW_IMAGES
 from bushel.training.inputs.splits import sampled
 from bushel.training.options import Options
 
@@ -37,6 +38,8 @@ _OPTIMISERS = {
 _LAST_SHARE = 0.01  # the share of the learning rate at the end of a schedule
 _WORDS = 20_000
 _FITTED_TO = 20_000  # texts to learn a vocabulary from
+_SMALL = 64  # the side up to which images are small
+_HALVED = 32  # the side above which few small images are halved first
 
 
 class Compiled(msgspec.Struct, frozen=True, kw_only=True):
@@ -313,19 +316,22 @@ def _head(keras: Any, x: Any, target: Target, train: Split) -> Any:
     return x
 
 
-def _image(keras: Any, given: Input, x: Any, _: Split) -> Any:
+def _image(keras: Any, given: Input, x: Any, train: Split) -> Any:
     if given.dtype == "uint8":
         x = keras.layers.Rescaling(1 / 127.5, -1.0)(x)
     elif given.mean:
         x = keras.layers.Normalization(mean=given.mean, variance=np.square(given.std))(x)
-    return _convolutions(keras, x, int(given.shape[0] or 32))
+    side = int(given.shape[0] or 32)
+    if _HALVED < side <= _SMALL and len(train) < FEW_IMAGES:  # as good with so few, in a third of the time
+        x, side = keras.layers.AveragePooling2D(2, padding="same")(x), (side + 1) // 2
+    return _convolutions(keras, x, side)
 
 
 def _convolutions(keras: Any, x: Any, side: int) -> Any:
     """Convolutions and pooling down to about 4 x 4; then flattened for small images, averaged for large ones."""
-    is_small, width, is_first = side <= 64, 32, True
+    is_small, width, is_first = side <= _SMALL, 32, True
     while side > 4 or is_first:
-        strides = 2 if side > 64 else 1
+        strides = 2 if side > _SMALL else 1
         convolution = keras.layers.Conv2D if is_first or is_small else keras.layers.SeparableConv2D
         x = convolution(width, 3, strides=strides, padding="same", use_bias=False)(x)
         x = keras.layers.BatchNormalization(momentum=0.9)(x)

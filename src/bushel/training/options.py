@@ -27,8 +27,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     `trees` for gradient-boosted trees.
     `kinds` overrides how features are fed. `class_weights` is `balanced`, `none` or the weight of each class by name.
     `augment` is a list such as `flip,rotate=15`, `light` or `none`. `early_stopping` is how many epochs may pass
-    without a better score or loss on the validation split. Without `epochs`, there are enough for a thousand steps, and
-    training stops early. `checkpoint_every` counts steps; there is always a checkpoint at the end of an epoch.
+    without a better score or loss on the validation split. Without `epochs`, there are enough for a thousand steps,
+    training stops early, and the `schedule` of a default model is cosine, otherwise constant. `checkpoint_every` counts
+    steps; there is always a checkpoint at the end of an epoch.
     """
 
     label: str | None = None
@@ -43,7 +44,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     epochs: int | None = None
     batch_size: int = 32
     learning_rate: float | None = None
-    schedule: Schedule = "constant"
+    schedule: Schedule | None = None
     warmup: float = 0.0  # share of all steps in which the learning rate rises from 0
     optimiser: Optimiser = "adam"
     precision: Precision = "float32"
@@ -87,8 +88,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
         if not 0 <= self.warmup < 1:
             raise ValueError(f"warmup must be at least 0 and below 1, got {self.warmup}")
-        for name, known in (("optimiser", OPTIMISERS), ("schedule", SCHEDULES)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
+        chosen = (("optimiser", self.optimiser, OPTIMISERS), ("schedule", self.schedule or "constant", SCHEDULES))
+        for name, value, known in chosen:
+            if value not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
         if self.warmup and self.schedule == "plateau":
             raise ValueError("warmup must be 0 with schedule plateau, which sets the rate itself")

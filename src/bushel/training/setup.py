@@ -36,6 +36,7 @@ _RANGES = {"0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}
 _STEPS = 1000  # the least that training takes, unless its length is given
 _LEAST_EPOCHS, _MOST_EPOCHS = 10, 200
 _LEAST_PATIENCE = 5  # epochs
+_PATIENCE = 300  # steps: the few records that judge a small set give scores that rise and fall from epoch to epoch
 _FIRST_ROWS = 32  # records that a model is called with once
 _FROZEN = 3  # the share of epochs, as 1 of so many, in which only the head of a pretrained model is trained
 _FEW = 8  # records that each class is taken to have besides its own, where the weights of classes are chosen
@@ -163,13 +164,18 @@ def _early(options: Options) -> str:
 
 
 def _with_length(options: Options, records: int) -> Options:
-    """Options with a number of epochs; if none is given, enough for a thousand steps, with early stopping."""
+    """Options with a number of epochs and a schedule.
+
+    If no number is given, there are enough epochs for a thousand steps, with early stopping. The rate of a default
+    model then falls to nearly nothing: its last epochs differ little, so it matters little which of them is kept.
+    """
     if options.epochs is not None:
-        return options
+        return msgspec.structs.replace(options, schedule=options.schedule or "constant")
     each = max(1, -(-records // options.batch_size))
     epochs = min(_MOST_EPOCHS, max(_LEAST_EPOCHS, -(-_STEPS // each)))
-    patience = options.early_stopping or max(_LEAST_PATIENCE, epochs // 8)
-    return msgspec.structs.replace(options, epochs=epochs, early_stopping=patience)
+    patience = options.early_stopping or max(_LEAST_PATIENCE, -(-_PATIENCE // each))
+    schedule = options.schedule or ("cosine" if options.model is None else "constant")
+    return msgspec.structs.replace(options, epochs=epochs, early_stopping=patience, schedule=schedule)
 
 
 def _augmentation(splits: Splits, preparation: Preparation, options: Options, notes: list[str]) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ CONTRADICTING = 0.25  # share of records
 FEW_RECORDS = 50  # of train; and as many for each class as the next says
 FEW_OF_A_CLASS = 10
 DOMINANT = 0.75  # share of the largest class above which the others are rare
+MOSTLY = 0.9  # share of predictions of one class above which the others are lost
 LOST = 0.5  # share of the values of an input
 NEAR = 0.8  # share of what a linear model gains over guessing
 
@@ -93,8 +94,8 @@ class RunFacts:
 
     @property
     def data_learns(self) -> bool:
-        """Whether a linear model finds something to learn: by records of train that it did not see, if it can."""
-        return self.linear_learns if self.held_low is None else self.holds_within_train
+        """Whether a linear model finds something to learn, by the records that judge or others of train."""
+        return self.linear_learns or self.holds_within_train
 
     @property
     def has_failed(self) -> bool:
@@ -618,7 +619,7 @@ def few_records(run: RunFacts) -> Iterator[Finding]:
 
 @rule("RUN024", "rare-classes-lost", needs="run", rank=118)
 def rare_classes_lost(run: RunFacts) -> Iterator[Finding]:
-    """Only the most common class is predicted, and most records are of it.
+    """Most records are of one class, and hardly any other is predicted, or the others have very few records.
 
     Why: always predicting it has a small loss already, and the others have few records to change that.
     Example: 99 records of one class for each of the other.
@@ -626,15 +627,17 @@ def rare_classes_lost(run: RunFacts) -> Iterator[Finding]:
     Ignore: where the rare classes do not matter.
     Reports: none collected.
     """
-    total = sum(run.counts)
-    largest = max(run.counts, default=0) / total if total else 0.0
-    if run.has_failed and largest >= DOMINANT and run.share > 0.95:
+    total, by_count = sum(run.counts), sorted(run.counts, reverse=True)
+    largest = by_count[0] / total if total else 0.0
+    is_few = len(by_count) > 1 and 0 < by_count[1] < FEW_OF_A_CLASS
+    if run.has_failed and largest >= DOMINANT and (run.share > MOSTLY or is_few):
+        few = f"no other class has more than {count_of_things(by_count[1], 'record')}" if is_few else ""
         yield Finding(
-            f"{largest:.0%} of the records and {run.share:.0%} of the predictions are of one class",
+            f"{largest:.0%} of the records are of one class, and {few or f'{run.share:.0%} of the predictions'}",
             confidence="likely",
             locations=_label(run),
             evidence={"measured": run.share, "records": min(count for count in run.counts if count)},
-            help=["try --class-weights balanced"],
+            help=["gather more of the others, or try --class-weights balanced"],
         )
 
 

@@ -26,6 +26,7 @@ from bushel.feeding.preparation import (
     text,
 )
 from bushel.reading import Pad, Sparse, Split
+from bushel.records.index import load_index, load_keys
 from bushel.records.manifest import Manifest
 from bushel.training.inputs.splits import Splits, sampled
 from bushel.training.options import Options, TaskName
@@ -47,6 +48,8 @@ _MOST_TOKENS = 1_000_000  # the largest vocabulary of an embedding
 _LARGEST = 256  # side up to which an image is not resized
 _USUAL_SIDE = 160
 _NAMED = 6  # similar inputs to list by name
+_IN_MEMORY = ("arrays", "iterable")  # sources of which a recipe does not name the key
+_KEYS_COMPARED = 20
 _WIDEST = 100_000  # width up to which a sparse row is fed as a dense one
 
 
@@ -262,9 +265,33 @@ def _tokenised(splits: Splits) -> set[str]:
 def _key_of(splits: Splits) -> str | None:
     """The column that the build took for the key of each sample, by its name in the records."""
     source = splits.data.manifest.recipe.get("source", {}) if splits.data.manifest is not None else {}
+    if source.get("kind") in _IN_MEMORY:
+        return _column_of_keys(next(iter(splits.data.splits.values())))
     key = source.get("key")
     found: str | None = source.get("rename", {}).get(key, key)
     return found
+
+
+def _column_of_keys(split: Split) -> str | None:
+    """The column whose values are the keys of the first shard's first records.
+
+    Keys that only number the samples are not compared: a column of the same numbers may be a time.
+    """
+    index, keys = load_index(split.paths[0]), load_keys(split.paths[0])
+    if index is None or keys is None or split.rows is not None:
+        return None
+    count = min(len(keys), len(split), _KEYS_COMPARED)
+    wanted, numbers = list(keys[:count]), index.values.get("source/row", np.zeros(0))
+    if wanted == [_as_key(number) for number in numbers[:count].tolist()]:
+        return None
+    features = split.schema.features
+    names = [name for name, feature in features.items() if not feature.shape and feature.kind != FLOAT_KIND]
+    found = split.read(np.arange(count), names)
+    return next((name for name in names if [_as_key(value) for value in found[name]] == wanted), None)
+
+
+def _as_key(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 def describe_inputs(preparation: Preparation) -> str:

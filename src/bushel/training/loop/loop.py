@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -59,6 +59,7 @@ class Training:
     initial: dict[str, NDArray[Any]] = field(default_factory=dict)  # trainable weights before the first step, by path
     tell: Callable[[Progress], None] = lambda _: None
     last: tuple[Any, NDArray[Any]] | None = None  # the last batch: its inputs and labels
+    smoothed: ClassVar[int] = 75  # steps over which scores of epochs are averaged before the best is chosen
 
     def run(self) -> None:
         """Train until the last epoch, early stopping, or a loss that is not a number."""
@@ -190,7 +191,7 @@ class Training:
         """Keep the best epoch, and decide whether to go on."""
         state, row = self.state, self.state.history[-1]
         loss = row["val_loss"]
-        is_best = state.best_epoch == 0 or self._rank(row) > self._rank(state.history[state.best_epoch - 1])
+        is_best = state.best_epoch == 0 or self._rank(len(state.history)) > self._rank(state.best_epoch)
         is_lower = state.best_loss is None or loss < state.best_loss
         if is_lower:
             state.best_loss, state.lowest_epoch = loss, state.epoch + 1
@@ -216,17 +217,18 @@ class Training:
         self.state.is_unfrozen, self.state.is_over = True, False
         self.state.stopped, self.state.stale = None, 0
 
-    def _rank(self, row: dict[str, Any]) -> tuple[float, float]:
+    def _rank(self, epoch: int) -> tuple[float, float]:
         """The score of the verdict, then the loss; more is better, and what is not a number comes last.
 
-        If the verdict is measured on the same records, the loss comes first: the best of many scores is partly luck.
+        Of small sets the score is the mean over some epochs: of a few records, the best of many is luck. If the verdict
+        is measured on the same records, the loss comes first: the best of many scores is partly luck then, too.
         """
-        score = primary(self.setup.target)
-        signed = {f"val_{score.name}": 1 if score.is_more_better else -1, "val_loss": -1}
-        # A checkpoint holds None for what is not a number.
-        found = [sign * row[name] if row[name] is not None else math.nan for name, sign in signed.items()]
-        first, second = (-math.inf if math.isnan(value) else value for value in found)
-        return (first, second) if self.setup.splits.test is not None else (second, first)
+        state, score = self.state, primary(self.setup.target)
+        each = max(1, state.history[0]["step"])
+        rows = state.history[max(0, epoch - max(1, self.smoothed // each)) : epoch]
+        scores = [_signed(row[f"val_{score.name}"], 1 if score.is_more_better else -1) for row in rows]
+        first, second = sum(scores) / len(scores), _signed(rows[-1]["val_loss"], -1)
+        return (first, second) if self.setup.splits.test is not None else (second, scores[-1])
 
     def _keep_weights(self) -> None:
         self.best = [np.array(weight) for weight in self.setup.learner.model.get_weights()]
@@ -250,6 +252,11 @@ class Training:
             self.state.seconds[name] = self.state.seconds.get(name, 0.0) + value
 
 
+def _signed(value: float | None, sign: int) -> float:
+    """A score of which more is better; a checkpoint holds None for what is not a number."""
+    return -math.inf if value is None or math.isnan(value) else sign * value
+
+
 def _means(sums: dict[str, float]) -> dict[str, float]:
     rows = max(sums.get("rows", 0.0), 1.0)
     return {name: value / rows for name, value in sums.items() if name not in ("rows", "steps")}
@@ -260,6 +267,7 @@ class Boosting(Training):
     """A run of trees. It takes seconds to minutes, and keeps no checkpoints."""
 
     best_trees: Trees | None = None
+    smoothed: ClassVar[int] = 1  # what trees score rises and falls little
 
     def run(self) -> None:
         """Add rounds until the last epoch, or until neither score nor loss of the validation split improves."""

@@ -79,9 +79,22 @@ def fit_baselines(setup: Setup) -> Baselines:
         truth,
         outputs,
         held=linear.held,
-        drift=_drift(features, judged),
+        drift=_drift(*_of_equal_shares(target, (features, labels), (judged, truth))),
         contradicting=_contradicting(features, labels) if target.is_classes else 0.0,
     )
+
+
+def _of_equal_shares(target: Target, train: tuple[Array, Array], judged: tuple[Array, Array]) -> tuple[Array, Array]:
+    """As many rows of each class from both: where classes are rarer in one, that alone would tell the two apart."""
+    if not target.is_classes:
+        return train[0], judged[0]
+    places: tuple[list[Array], list[Array]] = ([], [])
+    for code in range(len(target.classes)):
+        found = [np.flatnonzero(labels == code) for _, labels in (train, judged)]
+        least = min(map(len, found))
+        for kept, rows in zip(places, found, strict=True):
+            kept.append(rows[spread(len(rows), least)])
+    return tuple(rows[np.sort(np.concatenate(kept))] for (rows, _), kept in zip((train, judged), places, strict=True))
 
 
 def _drift(train: Array, judged: Array) -> float | None:
