@@ -5,6 +5,7 @@
     python benchmarks/cluster.py rows --scale 1 --only local-1,ray-1 --folder /dev/shm/bench
     python benchmarks/cluster.py scheduler plan data --scale 1
     python benchmarks/cluster.py project                            from what was measured: 100 TB on 1 to 1,000 nodes
+    python benchmarks/cluster.py costs                              the same: 100 million images in a store, 100 nodes
 
 Nodes are raylets on this machine, each kept to one core, so it must have two that are otherwise idle. Times are of the
 work alone: clusters are started, and workers have done a first small build, before the clock runs. What is compared is
@@ -17,9 +18,11 @@ import argparse
 import hashlib
 import json
 import logging
+import math
 import os
 import resource
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -87,7 +90,7 @@ def everywhere(job: str, folder: Path, recipe: Recipe, samples: int) -> None:
             if kind == "ray":
                 warm_up(folder)
             seconds = timed(f"{job}, {place}", samples, partial(build, recipe, folder, run))
-        found[f"{job}_{place}"] = seconds
+        found |= {f"{job}_{place}": seconds, f"{job}_samples": samples}
         found.setdefault(f"{job}_bytes", sum(path.stat().st_size for path in (folder / "out").glob("*.tfrecord")))
         check_same(folder, f"{job}_{samples}_sha256")
     compare(job, note(folder, **found))
@@ -187,7 +190,7 @@ def names(folder: Path, scale: float) -> None:
     peak = Peak()
     seconds = timed("names", count, partial(plan_names, folder / "names", count))
     print(f"   {peak.anonymous() / count:.1f} bytes a sample, {peak.anonymous() / 1e6:,.0f} MB in all (RssAnon)")
-    note(folder, names_a_second=count / seconds, names_bytes=peak.anonymous() / count)
+    note(folder, names_a_second=count / seconds, names_count=count, names_memory=peak.anonymous())
 
 
 def plan_names(out: Path, count: int) -> None:
@@ -198,6 +201,27 @@ def plan_names(out: Path, count: int) -> None:
         plan_build(source, recipe, encoder_of(source, recipe, ()), out)
     finally:
         shutil.rmtree(out)
+
+
+def listing(folder: Path, scale: float) -> None:
+    """One flat folder of a store with 20 million made-up names, listed in parts by threads."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    from object_store import counts_of, limited
+    from storage_server import environment
+
+    from bushel.sources.folders import files_of, walk
+    from bushel.storage import as_path
+
+    count = int(20_000_000 * scale)
+    (folder / "made-up").write_bytes(b"")
+    with limited(folder, 50, 0, count) as endpoint:
+        os.environ.update(environment(endpoint, str(folder)))
+        peak, busy = Peak(), time.process_time()
+        timed("listing", count, lambda: walk(as_path("s3://made-up/flat"), files_of("images")))
+        seconds, requests = time.process_time() - busy, counts_of(endpoint)["LIST requests"]
+    said = f"{requests:,} requests, {seconds / count * 1e6:.1f} us of the processor a name"
+    print(f"   {said}, {peak.anonymous() / 1e6:,.0f} MB (RssAnon)")
+    note(folder, listed_requests=requests / count, listed_seconds=seconds / count)
 
 
 class Names:
@@ -332,14 +356,55 @@ def project(folder: Path, _: float) -> None:
         print(f"   | {count:,} | {count * CORES:,} | {times} | {2 * rate / 1e9:,.1f} GB/s | {limit} |")
 
 
+IMAGES, IMAGE_BYTES, SHARDS, NODES, BATCH = 100_000_000, 100_000, 10_000, 100, 64
+COSTED = ("images_samples", "images_ray-1", "images_ray-2", "names_memory", "planned_bytes", "listed_seconds")
+
+
+def costs(folder: Path, _: float) -> None:
+    """100 million images of 100 kB in 10,000 shards, in a store, on 100 nodes, from figures measured and constants."""
+    from bushel.storage import cache, stores
+
+    figures = note(folder)
+    if missing := [name for name in COSTED if name not in figures]:
+        raise SystemExit(f"{folder}: {', '.join(missing)} not measured: run `images names plan listing` with it first")
+    gain = figures["images_ray-1"] / figures["images_ray-2"] / 2
+    core = figures["images_samples"] / figures["images_ray-1"]
+    size, plan_bytes = IMAGES * IMAGE_BYTES, IMAGES * figures["planned_bytes"]
+    request = cache.BLOCK_BYTES * cache.MOST_AT_ONCE
+    parts, fetches = (SHARDS * math.ceil(size / SHARDS / each) for each in (stores.PART_BYTES, request))
+    share = IMAGES // NODES // BATCH
+    shared = share * (BATCH * IMAGE_BYTES + cache.BLOCK_BYTES)  # half a block at each end of a batch
+    listed = IMAGES * figures["listed_seconds"]
+    told = f"{figures['names_memory'] / 1e9:.1f} GB with {figures['names_count']:,} names"
+    lines = {
+        "listing the source": f"{IMAGES * figures['listed_requests']:,.0f} requests, {listed:,.0f} s of one core",
+        "reading images": f"{IMAGES:,} requests, {size / 1e12:g} TB",
+        "writing shards and indexes": f"{2 * SHARDS:,} objects, {parts:,} requests for parts",
+        "plan in the store": f"{plan_bytes / 1e9:.1f} GB, read by each node with {plan_bytes / request:,.0f} requests",
+        "memory of the program that builds": told,
+        "planning": f"{IMAGES / figures['names_a_second']:,.0f} s",
+        "decoding, resizing, encoding": f"{IMAGES / (NODES * CORES * core * gain):,.0f} s at {core:,.0f} images a core",
+        "bytes as they are, 1 GB/s a node": f"{2 * size / NODES / 1e9 / 60:.1f} min",
+        "reading in order, one node": f"{fetches:,} requests and {SHARDS:,} for indexes, {12 * IMAGES / 1e9:.1f} GB",
+        "reading in order, a node of all": f"{share:,} requests and {SHARDS:,} for indexes, {shared / 1e9:,.0f} GB",
+        "shuffled without a cache": f"{IMAGES // NODES:,} requests a node and {SHARDS:,} for indexes",
+        "lengths of records, shared by a node": f"{4 * IMAGES / 1e9:.1f} GB",
+        "download of a node's share": f"{size / NODES / (16 * 50e6):,.0f} s with 16 requests of 50 MB/s",
+    }
+    for what, figure in lines.items():
+        print(f"   | {what} | {figure} |")
+
+
 QUESTIONS: dict[str, Callable[[Path, float], None]] = {
     "images": images,
     "rows": rows,
     "scheduler": scheduler,
     "plan": plan,
     "names": names,
+    "listing": listing,
     "data": data,
     "project": project,
+    "costs": costs,
 }
 
 

@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections import Counter
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
@@ -127,8 +128,8 @@ class Handler(BaseHTTPRequestHandler):
             count = self.server.made_up if prefix in ("", "flat/") else 0
             self._answer_list(*made_up_page(after, most, count, self.server.folder / MADE_UP))
             return
-        names, folders = self._names(bucket, prefix, delimiter)
-        names = [name for name in names if name > after]
+        names, folders = names_of(self.server.folder / bucket, prefix, delimiter)
+        names = names[bisect_right(names, after) :]
         page = names[:most]
         body = "".join(_entry(self.server.folder / bucket / name, name) for name in page)
         body += "".join(f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" for name in folders)
@@ -143,19 +144,6 @@ class Handler(BaseHTTPRequestHandler):
         self.server.count("LIST", len(data))
         self._answer(200, data, "application/xml")
 
-    def _names(self, bucket: str, prefix: str, delimiter: str) -> tuple[list[str], list[str]]:
-        top = self.server.folder / bucket
-        folder = top / prefix.rpartition("/")[0]
-        if delimiter:
-            found = list(folder.iterdir()) if folder.is_dir() else []
-            names = [str(path.relative_to(top)) for path in found if path.is_file()]
-            folders = [f"{path.relative_to(top)}/" for path in found if path.is_dir()]
-            return sorted(name for name in names if name.startswith(prefix)), sorted(
-                name for name in folders if name.startswith(prefix)
-            )
-        names = [str(path.relative_to(top)) for path in folder.rglob("*") if path.is_file()]
-        return sorted(name for name in names if name.startswith(prefix)), []
-
     def _answer(self, status: int, data: bytes, kind: str = "application/json") -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
@@ -163,6 +151,16 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
+
+
+@lru_cache(maxsize=64)  # nothing is written while it serves, and a listing takes many requests
+def names_of(top: Path, prefix: str, delimiter: str) -> tuple[list[str], list[str]]:
+    """The files whose names begin with a prefix, and with a delimiter the folders."""
+    folder = top / prefix.rpartition("/")[0]
+    found = list(folder.iterdir() if delimiter else folder.rglob("*")) if folder.is_dir() else []
+    files = sorted(str(path.relative_to(top)) for path in found if path.is_file())
+    folders = sorted(f"{path.relative_to(top)}/" for path in found if path.is_dir()) if delimiter else []
+    return [name for name in files if name.startswith(prefix)], [name for name in folders if name.startswith(prefix)]
 
 
 def made_up_page(after: str, most: int, count: int, file: Path) -> tuple[str, str | None]:

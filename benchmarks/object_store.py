@@ -5,6 +5,7 @@
         --only download_one,records_in_order,download_four          each job takes a minute or about that
 
     python benchmarks/object_store.py --limited --gigabytes 1      a server as slow as a real store
+    python benchmarks/object_store.py --limited --gigabytes 1 --megabytes 100000 --milliseconds 0     without limits
     python benchmarks/object_store.py --rivals PYTHON --gigabytes 1     beside MosaicML streaming and webdataset
 
 Starts moto's S3 server on loopback. What is compared takes turns, so that a busy machine slows all of it. moto has its
@@ -241,10 +242,11 @@ def touch_memory(folder: Path, size: int) -> None:
 
 
 @contextmanager
-def limited(folder: Path, megabytes: float, milliseconds: float) -> Iterator[str]:
+def limited(folder: Path, megabytes: float, milliseconds: float, made_up: int = 0) -> Iterator[str]:
     """The address of a server that is as slow as a real store."""
     port = free_port()
     limits = ["--port", str(port), "--megabytes", str(megabytes), "--milliseconds", str(milliseconds)]
+    limits += ["--made-up", str(made_up)]
     command = [sys.executable, str(Path(__file__).with_name("limited_store.py")), str(folder), *limits]
     server = subprocess.Popen(command)
     try:
@@ -353,24 +355,19 @@ def compare_rivals(options: argparse.Namespace) -> None:
                     counts_of(endpoint)
                     command = [options.rivals, str(script), "read", kind, endpoint, str(local), shuffled]
                     done = subprocess.run(command, env=known, capture_output=True, text=True, check=True)
-                    read, seconds = done.stdout.split()[-2:]
+                    read, *seconds = done.stdout.split()[-3:]
                     assert int(read) == len(x)
-                    rows.append(
-                        (
-                            kind,
-                            "shuffled" if shuffled == "1" else "in order",
-                            state,
-                            float(seconds),
-                            counts_of(endpoint),
-                        )
-                    )
+                    order = "shuffled" if shuffled == "1" else "in order"
+                    rows.append((kind, order, state, *map(float, seconds), counts_of(endpoint)))
                 shutil.rmtree(local)
-    print("who         order     cache  seconds   MB/s  requests  bytes / needed")
-    for kind, order, state, seconds, counts in rows:
+    print(f"load {os.getloadavg()[0]:.1f}")
+    print("who         order     cache  seconds  processor   MB/s  requests  bytes / needed")
+    for kind, order, state, seconds, busy, counts in rows:
         requests = sum(count for what, count in counts.items() if what.endswith("requests"))
         fetched = sum(count for what, count in counts.items() if what.endswith("bytes")) / needed
         print(
-            f"{kind:11} {order:9} {state:5} {seconds:8.2f} {needed / seconds / 1e6:6.0f}  {requests:8}  {fetched:14.2f}"
+            f"{kind:11} {order:9} {state:5} {seconds:8.2f} {busy:10.2f} {needed / seconds / 1e6:6.0f}  {requests:8}  "
+            f"{fetched:14.2f}"
         )
 
 

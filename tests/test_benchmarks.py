@@ -27,11 +27,14 @@ def test_a_quick_benchmark_says_that_it_ran() -> None:
     assert "=== many_shards: " in done.stdout
 
 
-def test_a_projection_without_figures_says_what_to_run_first(tmp_path: Path) -> None:
-    command = [sys.executable, str(EVERY.with_name("cluster.py")), "project", "--folder", str(tmp_path)]
+@pytest.mark.parametrize(
+    ("question", "first"), [("project", "rows scheduler plan"), ("costs", "images names plan listing")]
+)
+def test_a_projection_without_figures_says_what_to_run_first(tmp_path: Path, question: str, first: str) -> None:
+    command = [sys.executable, str(EVERY.with_name("cluster.py")), question, "--folder", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.endswith("not measured: run `rows scheduler plan` with it first\n")
+    assert done.stderr.endswith(f"not measured: run `{first}` with it first\n")
     assert len(done.stderr.splitlines()) == 1
 
 

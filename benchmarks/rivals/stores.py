@@ -2,13 +2,14 @@
 
     python stores.py make KIND X.npy FOLDER             write the samples of an array as KIND (mosaic, webdataset)
     python stores.py read KIND ADDRESS LOCAL 0|1        read them from a server, in order or shuffled (bushel too);
-                                                        prints how many, and the seconds
+                                                        prints how many, the seconds, and those of the processor
 
 LOCAL is the folder that keeps what was downloaded: empty for a cold run, as the last run left it for a warm one.
 """
 
 import io
 import os
+import resource
 import sys
 import tarfile
 import time
@@ -118,9 +119,15 @@ def main() -> None:
         reader = {"bushel": ours, "mosaic": mosaic, "webdataset": webdataset}[kind]
         import torch  # noqa: F401  is loaded before the clock runs
 
-        begin = time.perf_counter()
+        begin, busy = time.perf_counter(), processor_seconds()
         read = sum(reader(given[0], given[1], given[2] == "1"))
-        print(read, time.perf_counter() - begin)
+        print(read, time.perf_counter() - begin, processor_seconds() - busy)
+
+
+def processor_seconds() -> float:
+    """Of this process, and of its workers that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Splits: an official test set stays one, few groups have a way out, and a build that is done is not done again."""
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from PIL import Image
 import bushel
 from bushel import Run
 from bushel.building.recipe import Recipe
-from bushel.data.splits import assign_groups_exactly, draw, parse_shares
+from bushel.data.splits import assign_exactly, assign_groups_exactly, draw, parse_shares
 from bushel.errors import BushelError, FileProblem
 
 
@@ -127,3 +128,20 @@ def test_a_class_whose_samples_are_all_refused_is_reported(tmp_path: Path) -> No
     with pytest.warns(bushel.BushelWarning):
         built = bushel.build(tmp_path / "rows.jsonl", tmp_path / "out")
     assert built.problems == ["no record in train of 'y': every sample of it was refused"]
+
+
+@pytest.mark.parametrize("largest", [3, 40, 2**64 - 1], ids=["many equal draws", "some", "none"])
+@pytest.mark.parametrize("has_classes", [False, True])
+def test_exact_splits_take_the_smallest_draws_of_each_class_and_of_equal_ones_the_first(
+    largest: int, has_classes: bool
+) -> None:
+    rng, shares = np.random.default_rng(largest % 97), [Fraction(7, 10), Fraction(2, 10), Fraction(1, 10)]
+    for count in (1, 2, 9, 100, 101):
+        draws = rng.integers(0, largest, count, np.uint64, endpoint=True)
+        classes = rng.integers(-1, 4, count) if has_classes else np.zeros(count, int)
+        found = assign_exactly(draws, shares, classes if has_classes else None)
+        for own in np.unique(classes).tolist():
+            rows = np.flatnonzero(classes == own)
+            ranks = np.argsort(np.argsort(draws[rows], kind="stable"))
+            ends = [int(share * len(rows) + Fraction(1, 2)) for share in (shares[0], shares[0] + shares[1])]
+            assert found[rows].tolist() == [sum(end <= rank for end in ends) for rank in ranks.tolist()]

@@ -10,9 +10,11 @@ import pytest
 from flaky_proxy import FlakyProxy
 from storage_server import SECRET, forget_clients, put_many
 
+from bushel.cli.train import _default_folder
 from bushel.errors import FileProblem
 from bushel.storage import as_path, list_files, write_whole
 from bushel.storage.objects import ObjectPath
+from bushel.training import train
 
 
 def put(url: str, data: bytes) -> ObjectPath:
@@ -259,3 +261,10 @@ def test_credentials_of_a_profile_are_used(bucket: str, tmp_path: Path, monkeypa
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     forget_clients()
     assert as_path(f"{bucket}/x").read_bytes() == b"abc"
+
+
+def test_a_run_on_the_data_of_a_store_is_a_folder_of_this_machine() -> None:
+    assert _default_folder("s3://box/photos/data/") == "data-run"
+    assert _default_folder("photos/data/") == "photos/data-run"
+    with pytest.raises(ValueError, match="out must be a folder of this machine, got 's3://box/run'"):
+        train("s3://box/data", out="s3://box/run")

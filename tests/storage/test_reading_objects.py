@@ -126,7 +126,7 @@ def test_an_index_that_the_manifest_vouches_for_is_not_compared_with_its_object(
     real = stores.get
     monkeypatch.setattr(stores, "get", lambda key, *extent: asked.append(key.name) or real(key, *extent))
     split = bushel.open(remote)["train"]
-    assert split.shards._places(np.arange(0, ROWS, 50))[0].size
+    assert split.shards._located(np.arange(0, ROWS, 50)).owners.size
     assert all(shard.is_located for shard in split.shards.shards)
     assert asked == []
 

@@ -106,3 +106,13 @@ def test_nothing_is_written_to_a_web_server(web: tuple[Path, str]) -> None:
     )
     with pytest.raises(FileProblem, match="nothing can be written"):
         as_path(f"{web[1]}/x").write_bytes(b"x")
+
+
+def test_a_server_that_sends_whole_files_only_is_named(web: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, address = web
+    monkeypatch.setattr(Handler, "do_GET", SimpleHTTPRequestHandler.do_GET)
+    monkeypatch.setattr(Handler, "do_HEAD", SimpleHTTPRequestHandler.do_HEAD)
+    bushel.build({"x": np.arange(50)}, folder / "data", run=bushel.Run(workers=1))
+    split = bushel.open(f"{address}/data")["train"]
+    with pytest.raises(FileProblem, match=r"server '127.0.0.1:\d+' does not answer requests for parts of files"):
+        next(iter(bushel.batches(split, batch_size=8)))

@@ -156,7 +156,7 @@ def train(
     if run is not None:
         _show_evaluation(bushel.evaluate(run, list(data), split=split), as_json=as_json)
         return
-    folder = out or f"{str(data[0]).rstrip('/').removesuffix('.tfrecord')}-run"
+    folder = out or _default_folder(data[0])
     with show_progress(_step) as progress:
         listener = Listener(
             progress=progress,
@@ -173,6 +173,14 @@ def train(
             sys.exit(130)
     _show(trained, as_json=as_json)
     sys.exit(0 if trained.verdict.learned else 3 if trained.verdict.unclear else 1)
+
+
+def _default_folder(data: str) -> str:
+    """Next to the data; here, if that is in a store."""
+    from bushel.storage import as_path, local_paths
+
+    place = data if local_paths([data]) else as_path(data).name
+    return f"{place.rstrip('/').removesuffix('.tfrecord')}-run"
 
 
 def _begun(out: str) -> Options:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.categories import Categories, Hashes, hash_words, text_of
-from bushel.data.columns import roomy, steps
+from bushel.data.columns import Pile, roomy, steps
 from bushel.errors import BushelError
 from bushel.parallel import Ahead, available_cores, map_in_threads
 
@@ -223,11 +223,27 @@ def assign(draws: Hashes, bounds: Bounds) -> NDArray[np.uint8]:
 
 def assign_exactly(draws: Hashes, shares: Sequence[Fraction], classes: NDArray[Any] | None) -> NDArray[np.uint8]:
     """Splits with exact counts, per class if there are classes; adding samples may move others."""
-    found = np.zeros(len(draws), np.uint8)
-    for rows in _by_class(classes, draws):
-        ends = [_rounded(sum(shares[: i + 1], Fraction(0)) * len(rows)) for i in range(len(shares) - 1)]
-        found[rows] = np.searchsorted(np.array(ends), np.arange(len(rows)), side="right")
+    classes = _one_class(draws) if classes is None else classes
+    bounds: dict[int, Bounds] = {}
+    equal: list[tuple[int, np.uint64, int, NDArray[np.int64]]] = []  # draws on both sides of an end: class, draw, rank
+    for own, ordered in _draws_by_class(classes, draws):
+        ends = np.array([_rounded(sum(shares[: i + 1], Fraction(0)) * len(ordered)) for i in range(len(shares) - 1)])
+        bounds[own] = np.array([_draw_at(ordered, end) for end in ends.tolist()], np.uint64)
+        for end, bound in zip(ends.tolist(), bounds[own], strict=True):
+            if end > 0 and ordered[end - 1] >= bound:
+                equal.append((own, bound, int(np.searchsorted(ordered, bound)), ends))
+    found = assign_stratified(draws, bounds, classes, bounds_of(shares))
+    for own, value, rank, ends in equal:
+        rows = np.concatenate(
+            [some.start + np.flatnonzero((draws[some] == value) & (classes[some] == own)) for some in steps(len(draws))]
+        )
+        found[rows] = np.searchsorted(ends, rank + np.arange(len(rows)), side="right")
     return found
+
+
+def _draw_at(ordered: Hashes, rank: int) -> int:
+    """The draw at which a split ends: the next one in order, or the last there can be."""
+    return int(ordered[rank]) if rank < len(ordered) else _WHOLE - 1
 
 
 def stratified_bounds(draws: Hashes, shares: Sequence[Fraction], classes: NDArray[Any]) -> dict[int, Bounds]:
@@ -293,24 +309,43 @@ def assign_groups_exactly(
 
     Every split has a group, if there are as many groups as splits; of every class, if there are classes.
     """
-    found = np.zeros(len(draws), np.uint8)
-    for rows in _by_class(classes, draws):
-        found[rows] = _groups_exactly(draws[rows], shares)
-    return found
+    classes = _one_class(draws) if classes is None else classes
+    bounds = {own: _bounds_of_groups(ordered, shares) for own, ordered in _draws_by_class(classes, draws)}
+    return assign_stratified(draws, bounds, classes, bounds_of(shares))
 
 
-def _groups_exactly(draws: Hashes, shares: Sequence[Fraction]) -> NDArray[np.uint8]:
-    groups, of_group, sizes = np.unique(draws, return_inverse=True, return_counts=True)
-    ends = np.cumsum(sizes)
-    cuts: list[int] = []
+def _one_class(draws: Hashes) -> NDArray[np.int8]:
+    return np.broadcast_to(np.int8(0), len(draws))
+
+
+def _bounds_of_groups(ordered: Hashes, shares: Sequence[Fraction]) -> Bounds:
+    """Where the draws of one split end, between groups: samples of a group have one draw."""
+    ends = _ends_of_runs(ordered)
+    cuts: list[int] = []  # how many groups are in the splits up to one
     total = Fraction(0)
     for number, share in enumerate(list(shares)[:-1]):
         total += share
-        nearest_end = int(np.argmin(np.abs(ends - float(total * len(draws))))) + 1
+        nearest_end = _nearest(ends, float(total * len(ordered))) + 1
         at_least, left = (cuts[-1] if cuts else 0) + 1, len(shares) - 1 - number
-        cuts.append(min(max(nearest_end, at_least), max(len(groups) - left, at_least)))
-    found: NDArray[np.uint8] = np.searchsorted(np.array(cuts), np.arange(len(groups)), side="right").astype(np.uint8)
-    return found[of_group]
+        cuts.append(min(max(nearest_end, at_least), max(len(ends) - left, at_least)))
+    starts = [int(ends[cut - 1]) if cut <= len(ends) else len(ordered) for cut in cuts]
+    return np.array([_draw_at(ordered, start) for start in starts], np.uint64)
+
+
+def _ends_of_runs(ordered: Hashes) -> NDArray[np.int64]:
+    """Where the last of several equal numbers is, plus one."""
+    ends = Pile(np.int64)
+    for some in steps(len(ordered) - 1):
+        ends.add(np.flatnonzero(ordered[some] != ordered[some.start + 1 : some.stop + 1]) + some.start + 1)
+    ends.add(np.array([len(ordered)] * (len(ordered) > 0), np.int64))
+    return ends.whole()
+
+
+def _nearest(ascending: NDArray[np.int64], wanted: float) -> int:
+    """Where the number is that is nearest to one; the first of two."""
+    at = int(np.searchsorted(ascending, wanted))
+    is_before = at > 0 and (at == len(ascending) or wanted - ascending[at - 1] <= ascending[at] - wanted)
+    return at - is_before
 
 
 def without_test(shares: Shares, given: Any) -> Shares:
@@ -320,15 +355,6 @@ def without_test(shares: Shares, given: Any) -> Shares:
         raise ValueError(f"split must name a part beside test, which the source has already; got {given!r}")
     whole = sum(rest.values(), Fraction(0))
     return {name: share / whole for name, share in rest.items()}
-
-
-def _by_class(classes: NDArray[Any] | None, draws: Hashes) -> list[NDArray[np.int64]]:
-    """The rows of each class, sorted by draw."""
-    if classes is None:
-        return [np.argsort(draws, kind="stable")]
-    order = np.lexsort((draws, classes))
-    starts = np.flatnonzero(np.diff(classes[order])) + 1
-    return [rows for rows in np.split(order, starts) if len(rows)]
 
 
 def _rounded(number: Fraction) -> int:

@@ -385,6 +385,29 @@ _TASKS_AHEAD, _SHUFFLED_AHEAD = 256, 8  # tasks to look at: in order, many may n
 _AT_ONCE = 4  # tasks that are made before the first is waited for
 
 
+@dataclass(frozen=True)
+class _Located:
+    """Records in a store: the shard of each, its offset there, and its length with framing."""
+
+    owners: Ints
+    offsets: Ints
+    lengths: Ints
+
+    @cached_property
+    def in_blocks(self) -> tuple[list[Spot], Ints, Ints, Ints]:
+        """The blocks that hold them, and the pieces of these records: block, offset, length."""
+        return _blocks_of(self.owners, self.offsets, self.lengths)
+
+    @property
+    def spots(self) -> list[Spot]:
+        """Where each begins."""
+        return list(zip(self.owners.tolist(), self.offsets.tolist(), strict=True))
+
+    def some(self, rows: Ints) -> _Located:
+        """A few of them."""
+        return _Located(self.owners[rows], self.offsets[rows], self.lengths[rows])
+
+
 class StoreShuffle(UserWarning):
     """A shuffle asks an object store for records one by one, as the cache cannot hold them all."""
 
@@ -398,7 +421,9 @@ class FetchedShards(ShardSet):
         self._ranges: Ranges | None = None  # in place of blocks, if these would be fetched many times
         self._is_in_order = self._is_once = False
         self._most_tasks = _SHUFFLED_AHEAD
+        self._locating = threading.Lock()
         self._expected: set[int] = set()  # shards whose indexes are loaded, or on their way
+        self._asked_for: dict[bytes, _Located] = {}  # the records of tasks that are prefetched, by their numbers
         self._doubted: set[Spot] = set()  # blocks or records that were already read a second time
 
     def begin(self, *, shuffled_among: int | None, is_once: bool = False) -> None:
@@ -407,6 +432,7 @@ class FetchedShards(ShardSet):
         is_global = shuffled_among is None
         self._blocks.begin(keeps=shuffled_among != 0 or not is_once, all_fit=is_global and size <= limit)
         self._ranges = None
+        self._asked_for.clear()
         self._is_in_order, self._is_once = shuffled_among == 0, is_once
         self._most_tasks = _TASKS_AHEAD if self._is_in_order else _SHUFFLED_AHEAD
         if shuffled_among:
@@ -432,29 +458,36 @@ class FetchedShards(ShardSet):
 
     def _decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         begin = perf_counter()
-        owners, offsets, lengths = self._places(rows)
-        pieces = self._pieces(owners, offsets, lengths)
+        records = self._asked_for.pop(rows.tobytes(), None) or self._located(rows)
+        pieces = self._pieces(records)
         seconds = perf_counter() - begin
-        columns, faults = _native.decode_ranges(*pieces, lengths, wanted)
-        if faults and self._read_again(owners, offsets, lengths, faults):
-            columns, faults = _native.decode_ranges(*self._pieces(owners, offsets, lengths), lengths, wanted)
+        columns, faults = _native.decode_ranges(*pieces, records.lengths, wanted)
+        if faults and self._read_again(records, faults):
+            columns, faults = _native.decode_ranges(*self._pieces(records), records.lengths, wanted)
         return Decoded(columns, faults, seconds)
 
     def framed(self, row: int) -> bytes:
         """The bytes of one record with its framing, fetched."""
-        memory: Any = _native.gather(*self._pieces(*self._places(np.array([row], np.int64))))
+        memory: Any = _native.gather(*self._pieces(self._located(np.array([row], np.int64))))
         return bytes(memory)
 
     def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:
         """The same tasks; the blocks of the next ones are fetched in the meantime."""
         coming: deque[tuple[T, int]] = deque()
+        kept: deque[bytes] = deque()
         under_way = asked = 0
         most_under_way = _BLOCKS_AHEAD if self._ranges is None else _RECORDS_AHEAD
         for number, task in enumerate(tasks):
             if 0 < number < _AT_ONCE and not self._is_in_order:
                 yield task  # it may be in as many other shards, which the first one must not wait for
                 continue
-            asked_now = self._ask_for(*self._places(rows_of(task)), asked)
+            rows = rows_of(task)
+            records = self._located(rows)
+            kept.append(rows.tobytes())
+            self._asked_for[kept[-1]] = records
+            if len(kept) > 2 * _TASKS_AHEAD:  # it was decoded long ago
+                self._asked_for.pop(kept.popleft(), None)
+            asked_now = self._ask_for(records, asked)
             coming.append((task, asked_now))
             under_way += asked_now
             asked += asked_now
@@ -465,11 +498,11 @@ class FetchedShards(ShardSet):
                 yield first
         yield from (task for task, _ in coming)
 
-    def _ask_for(self, owners: Ints, offsets: Ints, lengths: Ints, asked: int) -> int:
+    def _ask_for(self, records: _Located, asked: int) -> int:
         """Begin to fetch records, after so many blocks; how many blocks that takes, or requests for single records."""
         if self._ranges is not None:
-            return self._ranges.ask_for(_spots_of(owners, offsets), lengths.tolist())
-        blocks = _blocks_of(owners, offsets, lengths)[0]
+            return self._ranges.ask_for(records.spots, records.lengths.tolist())
+        blocks = records.in_blocks[0]
         # Of all records, nearly every block is needed: large requests are done sooner.
         at_once = self._at_once(*blocks[-1], asked) if self._is_in_order and blocks else cache.MOST_AT_ONCE
         return at_once * self._blocks.ask_for(blocks, at_once=at_once)
@@ -488,8 +521,8 @@ class FetchedShards(ShardSet):
         sizes = np.array([shard.size for shard in self.shards], np.int64)
         return np.cumsum(sizes[::-1])[::-1]
 
-    def _places(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
-        """The shard of each record, its offset there, and its length with framing."""
+    def _located(self, rows: Ints) -> _Located:
+        """Where records are; waits for the indexes of their shards."""
         if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(self):
             raise IndexError(f"records must be below {len(self)}, got {int(rows.min())} to {int(rows.max())}")
         owners: Ints = np.searchsorted(self.first, rows, side="right") - 1
@@ -501,16 +534,17 @@ class FetchedShards(ShardSet):
         for number in numbers:
             here = np.flatnonzero(owners == number)
             offsets[here], lengths[here] = self.shards[number].places.of(rows[here] - self.first[number])
-        return owners, offsets, lengths
+        return _Located(owners, offsets, lengths)
 
     def _locate(self, numbers: Sequence[int]) -> None:
-        """Find out where the records of shards are, several at a time."""
-        missing = [self.shards[number] for number in numbers if not self.shards[number].is_located]
-        if len(missing) == 1:
-            _places_of(missing[0])
-        elif missing:
-            with ThreadPoolExecutor(_INDEXES_AT_ONCE) as pool:
-                list(pool.map(_places_of, missing))
+        """Find out where the records of shards are, several at a time, for one batch after the other."""
+        with self._locating:
+            missing = [self.shards[number] for number in numbers if not self.shards[number].is_located]
+            if len(missing) == 1:
+                _places_of(missing[0])
+            elif missing:
+                with ThreadPoolExecutor(_INDEXES_AT_ONCE) as pool:
+                    list(pool.map(_places_of, missing))
 
     def _expect(self, numbers: Iterable[int]) -> None:
         """Locate the records of shards that probably come next, without waiting for them."""
@@ -519,12 +553,12 @@ class FetchedShards(ShardSet):
                 self._expected.add(number)
                 in_background(_places_of, self.shards[number])
 
-    def _pieces(self, owners: Ints, offsets: Ints, lengths: Ints) -> tuple[list[Any], Ints, Ints, Ints]:
+    def _pieces(self, records: _Located) -> tuple[list[Any], Ints, Ints, Ints]:
         """Memory that holds the framed records, and where they are in it: piece, offset and length of each range."""
         if self._ranges is not None:
-            pieces = self._ranges.get(_spots_of(owners, offsets), lengths.tolist())
-            return pieces, np.arange(len(pieces)), np.zeros_like(lengths), lengths
-        blocks, which, starts, sizes = _blocks_of(owners, offsets, lengths)
+            pieces = self._ranges.get(records.spots, records.lengths.tolist())
+            return pieces, np.arange(len(pieces)), np.zeros_like(records.lengths), records.lengths
+        blocks, which, starts, sizes = records.in_blocks
         return self._blocks.get(blocks), which, starts, sizes
 
     def _look_again(self, number: int) -> None:
@@ -536,13 +570,15 @@ class FetchedShards(ShardSet):
         self._looked_at.add(number)
         self._reindex(number, shard.indexed)  # its places are found again when they are next needed
 
-    def _read_again(self, owners: Ints, offsets: Ints, lengths: Ints, faults: RowFaults) -> bool:
+    def _reindex(self, number: int, found: tuple[Index, dict[int, Skipped]]) -> None:
+        super()._reindex(number, found)
+        self._asked_for.clear()  # where they were thought to be
+
+    def _read_again(self, records: _Located, faults: RowFaults) -> bool:
         """Fetch the blocks of records at fault again, unless that was done before."""
-        bad = np.array([row for row, fault, _ in faults if fault < Fault.WRONG_KIND], np.int64)
-        if self._ranges is not None:
-            doubted = set(_spots_of(owners[bad], offsets[bad])) - self._doubted
-        else:
-            doubted = set(_blocks_of(owners[bad], offsets[bad], lengths[bad])[0]) - self._doubted
+        bad = records.some(np.array([row for row, fault, _ in faults if fault < Fault.WRONG_KIND], np.int64))
+        doubted = set(bad.spots if self._ranges is not None else bad.in_blocks[0]) - self._doubted
+        if self._ranges is None:
             self._blocks.forget(doubted)
         self._doubted |= doubted
         return bool(doubted)
@@ -550,10 +586,6 @@ class FetchedShards(ShardSet):
 
 def _places_of(shard: OpenShard) -> Places:
     return shard.places
-
-
-def _spots_of(owners: Ints, offsets: Ints) -> list[Spot]:
-    return list(zip(owners.tolist(), offsets.tolist(), strict=True))
 
 
 def _blocks_of(owners: Ints, offsets: Ints, lengths: Ints) -> tuple[list[Spot], Ints, Ints, Ints]:

@@ -238,9 +238,10 @@ def list_all(key: Key, after: str = "", until: str | None = None) -> Iterator[Fo
 
     while (page := _ask(key, next_page)) is not None:
         for found in page:
-            if until is None or found["path"] <= until:
-                yield Found(found["path"], _status(found))
-            if until is not None and found["path"] >= until:
+            name = found["path"]
+            if name > after and (until is None or name <= until):  # not every server heeds where to start
+                yield Found(name, _status(found))
+            if until is not None and name >= until:
                 return
         last = page[-1]["path"] if page else last
 
@@ -353,6 +354,7 @@ _ENDPOINTS = {  # the first that is set counts
 }
 # What a client's message contains, and what that means; the first match counts.
 _MEANINGS = (
+    (r"Range request not supported", "ranges"),
     (
         r"PermanentRedirect|redirect without|AuthorizationHeaderMalformed|IllegalLocationConstraint|status code: 301",
         "region",
@@ -389,6 +391,9 @@ def _in_words(key: Key, error: Exception) -> FileProblem:
         return FileProblem(str(key), f"{where} is in another region{said}", help=help)
     if meaning == "changed":
         return _changed(key)
+    if meaning == "ranges":
+        help = ["Most servers do, such as nginx and Apache; or copy the folder to this machine."]
+        return FileProblem(str(key), f"{where} does not answer requests for parts of files", help=help)
     if meaning == "reach":
         return FileProblem(str(key), "the store cannot be reached", help=_endpoint_help(key))
     found = re.search(r"status code: (\d+)", text)
