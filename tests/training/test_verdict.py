@@ -138,6 +138,25 @@ def test_classes_that_are_rare_in_train_alone_are_blamed_not_the_inputs_of_the_o
     assert not {"RUN020", "RUN010"} & set(causes)
 
 
+def test_what_is_said_of_predictions_is_true_of_the_epoch_that_is_kept(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    data = write(tmp_path / "data", generator.normal(size=(200, 3)), generator.integers(0, 2, 200))
+
+    def one_class_then_noise(problem: Any) -> Any:
+        inputs = keras.Input(problem.input_shape)
+        model = keras.Model(inputs, keras.layers.Dense(2, "softmax")(inputs))
+        model.layers[-1].set_weights([np.zeros((3, 2)), np.array([0.5, 0.0])])
+        rate = keras.optimizers.schedules.PiecewiseConstantDecay([5], [0.0, 500.0])  # none in the first epoch
+        model.compile(keras.optimizers.SGD(rate), "sparse_categorical_crossentropy")
+        return model
+
+    options = Options(model=one_class_then_noise, epochs=2, preflight=False, tensorboard=False)
+    trained = train(data, options, out=tmp_path / "run")
+    (collapsed,) = [finding for finding in trained.findings if finding.rule == "RUN003"]
+    assert collapsed.evidence["measured"] == 1
+    assert collapsed.message.startswith("100% of the predictions are one class")
+
+
 def test_predictions_that_are_not_numbers_are_no_comparison(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
     bushel.build({"x": x, "label": x[:, 0]}, tmp_path / "data", split="70/30")

@@ -128,8 +128,9 @@ def _facts(training: Training, preflight: Preflight | None, verdict: Verdict, ba
     facts = facts_so_far(setup.problem, setup.options, model, training.watch)
     if preflight is not None:
         facts.probe, facts.gradients = preflight.probe, preflight.gradients
-    if 0 < training.state.best_epoch <= len(training.watch.shares):  # that is the model that is judged
-        facts.share = training.watch.shares[training.state.best_epoch - 1]
+    watch, best = training.watch, training.state.best_epoch
+    if 0 < best <= len(watch.shares):  # that is the model that is judged
+        facts.predicted, facts.share = watch.predicted[best - 1], watch.shares[best - 1]
     facts.steps, facts.records = training.state.step, len(setup.splits.train)
     facts.is_improving = training.state.lowest_epoch == training.state.epoch and training.state.stopped is None
     facts.cut = {given.name: given.cut for given in setup.problem.inputs if given.cut}
