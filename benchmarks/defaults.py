@@ -1,4 +1,4 @@
-"""How good are models by default? python benchmarks/defaults.py [--splits 10] [--only NAME] [--results FILE.jsonl].
+"""How good are models by default? python benchmarks/defaults.py [--splits 10] [--only NAME] [--out FILE].
 
 Each set is split into train, val and test by seed. `bushel train` runs with default options; beside it are simple
 models of scikit-learn on the same records, of which the best on val is measured on test. Half of the sets were put
@@ -279,7 +279,17 @@ def measure(names: list[str], splits: int, store: Path) -> list[dict[str, Any]]:
 def page(results: list[dict[str, Any]]) -> str:
     """A row per set: means over splits, and how far bushel is ahead of the simple model in its worst and best split."""
     header = ["set", "metric", "splits", "bushel", "best simple model", "worst split", "best split", "put aside"]
-    lines = [f"| {' | '.join(header)} |", "|---|---|---:|---:|---:|---:|---:|---|"]
+    lines = [
+        "# How good are models by default?",
+        "",
+        "Written by `python benchmarks/defaults.py --out benchmarks/defaults.md`: `bushel train` with default options",
+        "beside the simple model of scikit-learn that is best on the validation split, both measured on the test",
+        "split. Worst and best split: how far bushel is ahead there. Of mae, less is better. The sets that were put",
+        "aside were never used to choose anything.",
+        "",
+        f"| {' | '.join(header)} |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
+    ]
     for name in (*TUNED, *ASIDE):
         found = [result for result in results if result["set"] == name]
         if found:
@@ -296,9 +306,13 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--only", action="append")
     parser.add_argument("--results", type=Path, default=Path(tempfile.gettempdir()) / "bushel-defaults.jsonl")
+    parser.add_argument("--out", type=Path, help="write the page there, too")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(page(measure(given.only or [*TUNED, *ASIDE], given.splits, given.results)))
+    text = page(measure(given.only or [*TUNED, *ASIDE], given.splits, given.results))
+    print(text)
+    if given.out:
+        given.out.write_text(text)
 
 
 if __name__ == "__main__":
