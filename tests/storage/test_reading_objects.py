@@ -369,6 +369,22 @@ def test_the_first_batch_of_a_shuffle_needs_the_indexes_of_its_own_shards_and_of
     assert asked == []
 
 
+def test_many_shards_are_listed_several_pages_at_a_time(many: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[tuple[str, str]] = []
+    real = stores.list_all
+
+    def list_all(key: Any, after: str = "", until: str | None = None) -> Any:
+        parts.append((after.rpartition("/")[2], (until or "").rpartition("/")[2]))
+        return real(key, after, until)
+
+    monkeypatch.setattr(stores, "PAGE", 25)
+    monkeypatch.setattr(stores, "list_all", list_all)
+    monkeypatch.setattr(stores, "head", lambda key: pytest.fail(f"{key} was asked for, and the listing says it all"))
+    split = bushel.open(many)["train"]
+    assert sum(path.stat().st_size for path in split.paths) == sum(shard.bytes for shard in split.promised)
+    assert [until for _, until in sorted(parts)] == [f"train-{last:05d}-of-00060.tfrecord" for last in (24, 49, 59)]
+
+
 def test_places_of_records_take_four_bytes_each(many: str) -> None:
     lengths = np.random.default_rng(0).integers(0, 3000, 1000).astype(np.uint32)
     ends = np.cumsum(lengths.astype(np.int64) + 16)
