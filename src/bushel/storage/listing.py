@@ -180,7 +180,7 @@ def shard_paths(folder: Path, names: Iterable[str]) -> list[Path]:
         return [folder / name for name in names]
     names = list(names)
     there = {file.name: file for file in folder.children(names)}
-    paths: list[Path] = [there.get(name, folder / name) for name in names]
+    paths: list[Path] = [there[name] if name in there else folder / name for name in names]
     if not there and len(paths) > 1:  # a web server that lists nothing
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(lambda path: path.is_file(), paths))
