@@ -53,6 +53,15 @@ def test_a_corrupt_record_says_file_record_byte_and_what() -> None:
     )
 
 
+def test_the_records_before_a_corrupt_one_are_counted_as_people_count() -> None:
+    help = [CorruptRecord("f", record=record, offset=9, fault=Fault.TRUNCATED_DATA).help[0] for record in (0, 1, 2)]
+    assert help == [
+        "Was the writer closed?",
+        "The record before it is intact. Was the writer closed?",
+        "The 2 records before it are intact. Was the writer closed?",
+    ]
+
+
 @pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.NONE])
 def test_every_fault_has_words_of_its_own_and_at_most_two_lines_of_help(fault: Fault) -> None:
     lines = str(CorruptRecord("f", record=0, offset=0, fault=fault)).splitlines()

@@ -70,16 +70,27 @@ def fault_words(fault: Fault) -> str:
 _TO_SEE_ALL = "To keep every intact record: bushel repair {path} OUT"
 
 _FAULT_HELP = {
-    Fault.TRUNCATED_HEADER: "The {record} records before it are intact. Was the writer closed?",
-    Fault.LENGTH_CRC: 'The {record} records before it are intact; on_fault="skip" looks for the next one after it.',
-    Fault.TRUNCATED_DATA: "The {record} records before it are intact. Was the writer closed?",
-    Fault.DATA_CRC: ('The {record} records before it are intact, and so is its length: on_fault="skip" reads past it.'),
+    Fault.TRUNCATED_HEADER: "{before} intact. Was the writer closed?",
+    Fault.LENGTH_CRC: '{before} intact; on_fault="skip" looks for the next one after it.',
+    Fault.TRUNCATED_DATA: "{before} intact. Was the writer closed?",
+    Fault.DATA_CRC: '{before} intact, and so is its length: on_fault="skip" reads past it.',
     Fault.TOO_LARGE: 'on_fault="skip" reads past it.',
     Fault.MALFORMED: 'on_fault="skip" reads past it; bushel info {path} shows what the records are.',
     Fault.WRONG_KIND: 'on_fault="skip" reads past it; bushel schema {path} shows which kinds there are.',
     Fault.COMPRESSED_STREAM: "Nothing after this place can be read: compress the file again from its source.",
     Fault.TRUNCATED_STREAM: "Nothing after this place was written: was the writer closed, or the copy cut short?",
 }
+
+_HELP_AT_FIRST = {  # where no records before it are worth a word
+    Fault.TRUNCATED_HEADER: "Was the writer closed?",
+    Fault.LENGTH_CRC: 'on_fault="skip" looks for the next one after it.',
+    Fault.TRUNCATED_DATA: "Was the writer closed?",
+    Fault.DATA_CRC: 'Its length is intact: on_fault="skip" reads past it.',
+}
+
+
+def _records_before(record: int) -> str:
+    return "The record before it is" if record == 1 else f"The {record} records before it are"
 
 
 class BushelWarning(UserWarning):
@@ -174,10 +185,11 @@ class CorruptRecord(BushelError):
         what = _FAULT_WORDS[self.fault]
         if feature is not None:
             what = f"feature {feature!r}: {what.removeprefix('the feature ')}"
-        help = (_FAULT_HELP[self.fault], *([_TO_SEE_ALL] if self.fault < Fault.MALFORMED else []))
+        words = _FAULT_HELP[self.fault] if record else _HELP_AT_FIRST.get(self.fault, _FAULT_HELP[self.fault])
+        help = (words, *([_TO_SEE_ALL] if self.fault < Fault.MALFORMED else []))
         super().__init__(
             f"{self.path}: record {record} at byte {offset}: {what}",
-            help=[line.format(record=record, path=self.path) for line in help],
+            help=[line.format(before=_records_before(record), path=self.path) for line in help],
         )
 
 
@@ -220,7 +232,7 @@ class TooManyRefused(BushelError):
         self.refused = refused
         self.allowed = allowed
         super().__init__(
-            f"{self.path}: {quantity(refused, 'sample')} refused, and {allowed:,} may be; the build stopped",
+            f"{self.path}: {quantity(refused, 'sample')} refused, more than the {allowed:,} allowed; the build stopped",
             help=[first],
         )
 

@@ -206,7 +206,7 @@ def test_within_max_bad_the_build_is_acceptable_and_beyond_it_stops(tmp_path):
     with pytest.raises(TooManyRefused) as caught:
         build(source, tmp_path / "beyond", run=Run(workers=1, max_bad=4))
     assert str(caught.value).splitlines()[0] == (
-        f"{tmp_path / 'beyond'}: 5 samples refused, and 4 may be; the build stopped"
+        f"{tmp_path / 'beyond'}: 5 samples refused, more than the 4 allowed; the build stopped"
     )
     assert not (tmp_path / "beyond" / "dataset.json").exists()
     assert len(list(read_quarantine(tmp_path / "beyond" / "_quarantine.jsonl"))) == 5

@@ -57,7 +57,10 @@ def test_refused_samples_make_exit_code_one_unless_they_are_allowed(rows):
     assert bushel("build", "rows.csv", "allowed", *options, "--max-bad", "1%", cwd=rows).returncode == 0
     stopped = bushel("build", "rows.csv", "stopped", *options, "--max-bad", 2, cwd=rows)
     assert (stopped.returncode, stopped.stdout) == (1, "")
-    assert stopped.stderr.splitlines()[0] == "bushel: stopped: 3 samples refused, and 2 may be; the build stopped"
+    assert (
+        stopped.stderr.splitlines()[0]
+        == "bushel: stopped: 3 samples refused, more than the 2 allowed; the build stopped"
+    )
 
 
 def test_an_error_in_a_worker_is_one_clear_message(rows):
@@ -66,7 +69,7 @@ def test_an_error_in_a_worker_is_one_clear_message(rows):
     done = bushel("build", "records", "again", *options, cwd=rows)
     lines = done.stderr.splitlines()
     assert done.returncode == 1
-    assert lines[0] == "bushel: again: 1 sample refused, and 0 may be; the build stopped"
+    assert lines[0] == "bushel: again: 1 sample refused, more than the 0 allowed; the build stopped"
     assert lines[1].startswith("  The ")
     assert len(lines) == 3
 

@@ -577,7 +577,7 @@ def test_a_value_that_does_not_fit_its_type_is_an_error(tmp_path: Path) -> None:
 
 def test_features_of_other_code_are_left_out_with_a_warning(tmp_path: Path) -> None:
     folder = described(tmp_path / "d", {"n": TENSOR, "own": {"pythonClassName": "os.system", "jsonFeature": {}}})
-    with pytest.warns(bushel.BushelWarning, match="own: made by code of its own, so it is left out"):
+    with pytest.warns(bushel.BushelWarning, match="own: made by custom code, so it is left out"):
         data = bushel.open(folder)
     assert list(data.schema) == ["n"]
 

@@ -241,8 +241,8 @@ OTHER_FILE = """<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (BOMB, "1.xml: the XML declares an entity, 'lol', and none is ever resolved"),
-        (OTHER_FILE, "1.xml: the XML declares an entity, 'x', and none is ever resolved"),
+        (BOMB, "1.xml: the XML declares an entity, 'lol', which is never resolved"),
+        (OTHER_FILE, "1.xml: the XML declares an entity, 'x', which is never resolved"),
         ("<annotation><object>", "1.xml: the XML is damaged: no element found: line 1, column 20"),
         ("", "1.xml: the XML is damaged: no element found: line 1, column 0"),
         ("<html></html>", "1.xml: its XML is a 'html', not an 'annotation'"),

@@ -99,12 +99,12 @@ def test_a_saved_dataset_names_no_file_outside_its_folder(tmp_path: Path, state:
         with pytest.raises(BushelError, match="names a file outside its folder|is not what `save_to_disk` writes"):
             huggingface(folder)
     (tmp_path / "data" / "dataset_dict.json").write_text('{"splits": ["../data/train"]}')
-    with pytest.raises(FileProblem, match="names a split that is no folder in it"):
+    with pytest.raises(FileProblem, match="names a split that has no folder"):
         huggingface(tmp_path / "data")
 
 
 def test_a_folder_without_one_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FileProblem, match="there is no dataset of Hugging Face in this folder"):
+    with pytest.raises(FileProblem, match="there is no Hugging Face dataset in this folder"):
         huggingface(tmp_path)
     with pytest.raises(FileProblem, match="there is no such folder"):
         huggingface(tmp_path / "gone")

@@ -95,7 +95,7 @@ _DATASET_FORMATS: dict[str, Callable[[Asked], int]] = dict.fromkeys(
     "--format",
     "format_",
     metavar="NAME",
-    help="Of a run: savedmodel, onnx, litert; of a dataset: parquet, webdataset, jsonl, folder, tfds  "
+    help="For a run: savedmodel, onnx, litert; for a dataset: parquet, webdataset, jsonl, folder, tfds  "
     "[default: the first]",
 )
 @flag("--overwrite", is_flag=True, help="Replace OUT")
@@ -107,18 +107,18 @@ _DATASET_FORMATS: dict[str, Callable[[Asked], int]] = dict.fromkeys(
     is_flag=True,
     default=True,
     flag_value=False,
-    group="Of a run",
+    group="For a run",
     help="Skip the check with golden inputs",
 )
-@flag("--split", metavar="NAME", group="Of a dataset", help="Export only this split")
+@flag("--split", metavar="NAME", group="For a dataset", help="Export only this split")
 @flag(
     "--where",
     "condition",
     metavar="CONDITION",
-    group="Of a dataset",
+    group="For a dataset",
     help="Export only records of one split that meet a condition",
 )
-@flag("--skip-damaged", is_flag=True, group="Of a dataset", help="Leave out damaged records and count them")
+@flag("--skip-damaged", is_flag=True, group="For a dataset", help="Leave out damaged records and count them")
 def export(
     source: str,
     out: str,

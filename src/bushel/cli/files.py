@@ -187,7 +187,7 @@ if TYPE_CHECKING:
 @flag("--pbtxt", "as_pbtxt", is_flag=True, help="Print statistics of each split for TensorFlow Data Validation")
 @json_flag
 def info(paths: tuple[str, ...], read_at: str | None, as_pbtxt: bool, as_json: bool) -> None:
-    """Show what files hold: records, types, shapes, sizes, damage, and what could be stored in less.
+    """Show what files hold: records, types, shapes, sizes, damage, and what could take less space.
 
     \b
       bushel info data/

@@ -240,7 +240,7 @@ class _Parser:
         if is_not:
             raise self._unexpected("in")
         if isinstance(left, _Feature) and left.name.lower() in ("none", "null", "nan"):
-            raise _error(self.text, begin, f"{left.name} is no value; write 'x is missing'")
+            raise _error(self.text, begin, f"{left.name} is not a value; write 'x is missing'")
         return left
 
     def _compared(self, token: Token, left: Node, right: Node) -> Node:

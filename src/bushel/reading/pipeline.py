@@ -203,7 +203,7 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.process is not None:
-            raise ValueError("process is gone: Workers(processes=1) makes batches in one process of their own")
+            raise ValueError("process is gone: Workers(processes=1) makes batches in a separate process")
         for name in ("threads", "ahead"):
             value = getattr(self, name)
             if value is not None and value < 1:

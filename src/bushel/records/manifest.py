@@ -166,7 +166,7 @@ def _of_tfds(folder: Path, described: Path) -> Manifest:
     """The manifest that the files of TensorFlow Datasets amount to. Shards have the sizes that they are found with."""
     stated = read_described(described)
     if stated.unknown:
-        said = f"{', '.join(map(printable, stated.unknown[:5]))}: made by code of its own, so it is left out"
+        said = f"{', '.join(map(printable, stated.unknown[:5]))}: made by custom code, so it is left out"
         warnings.warn(f"{described / TFDS_FEATURES}: {said}", BushelWarning, stacklevel=3)
     sizes = {name: size for name, size in sizes_in(described).items() if not name.startswith((".", "_"))}
     below = described.relative_to(folder).as_posix() + "/" if described != folder else ""

@@ -40,7 +40,7 @@ def records(
     paths: AnyPath | Iterable[AnyPath],
     *,
     columns: Annotated[Sequence[str] | None, "Features to keep (default: all)"] = None,
-    key: Annotated[str | None, "Feature that tells records apart (default: `key`, or the record's number)"] = None,
+    key: Annotated[str | None, "Feature that identifies a record (default: `key`, or the record's number)"] = None,
 ) -> RecordSource:
     """Take samples from TFRecord files: a bushel dataset, or any files, folders and patterns.
 

@@ -271,7 +271,7 @@ def cut_at_newline(text: bytes) -> int:
 def text(
     path: AnyPath,
     *,
-    encoding: Annotated[str | None, "Text encoding (default: UTF-8, or what a byte order mark tells)"] = None,
+    encoding: Annotated[str | None, "Text encoding (default: UTF-8, or as the byte order mark says)"] = None,
     class_folder: Annotated[
         ClassFolder, "Which folder of a path names the class (none: there are no classes)"
     ] = "first",
@@ -280,7 +280,7 @@ def text(
     """Take a sample from each text file below a folder, or from each line of one file.
 
     In a folder, `.txt`, `.text` and `.md` files and those without a suffix are text, and folders give classes and
-    splits as for `images`. The encoding is UTF-8, or what a byte order mark tells, or the one declared; text that is
+    splits as for `images`. The encoding is UTF-8, or as the byte order mark says, or the one declared; text that is
     not in it is refused with its line.
     """
     given = locals()

@@ -363,7 +363,7 @@ def _argument(name: str) -> str:
 def _raw_spec(name: str, feature: Feature) -> Any:
     tf = load_tensorflow()
     if feature.sequence or feature.is_ragged or feature.encoding == "sparse":
-        raise SchemaMismatch("lists of different lengths have no form of their own in a signature", at=name)
+        raise SchemaMismatch("lists of different lengths cannot be expressed in a signature", at=name)
     if feature.kind == BYTES_KIND and feature.encoding != "raw":
         return tf.TensorSpec([None], tf.string, name=_argument(name))
     dtype = value_dtype(feature) if feature.required else tf.float32  # NaN is a missing value

@@ -198,7 +198,7 @@ class UntrustedTransform(BushelError, ValueError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"transform {name!r} is not one of bushel's: a file may not run it unless you say so",
+            f"transform {name!r} is not one of bushel's: a file may not run it unless you allow it",
             help=[
                 f"If you know what it does: bushel.transforms.trust({name!r})",
                 f"On the command line: bushel build --trust {name} ..., and so for train, predict, check and bench",

@@ -185,7 +185,7 @@ class FillFit:
     def _count_all(self, counts: dict[Any, int]) -> None:
         self.counts.update(counts)
         if len(self.counts) > _DISTINCT:
-            raise BushelError(f"{self.of.feature!r} has more than {_DISTINCT:,} values: none is frequent")
+            raise BushelError(f"{self.of.feature!r} has more than {_DISTINCT:,} different values, so none is frequent")
 
     def merge(self, other: FillFit) -> FillFit:
         """Merge two fits."""

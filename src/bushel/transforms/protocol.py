@@ -285,4 +285,4 @@ def check_may_read(file: str) -> None:
     """Refuse a file that only data names."""
     if not may_read(file):
         help = [f"If it may be read: bushel.transforms.trust({file!r})", f"On the command line: --trust {file}"]
-        raise FileProblem(file, "is named by data that it is not part of, and is read only if you say so", help=help)
+        raise FileProblem(file, "is named by data but lies outside it, so it is read only if you allow it", help=help)

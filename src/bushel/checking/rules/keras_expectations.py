@@ -92,7 +92,7 @@ def _labels(pair: Pair) -> Misfit | None:
         message = f"targets range from {low:.3g} to {high:.3g} under {loss}, which takes 0 to 1"
         return Misfit("labels", message, "scale the targets to 0..1, or use mean_squared_error")
     if loss in BINARY and labels == "one_hot" and pair.activation == "softmax" and (units or 0) > 2:
-        message = f"one class of {units} is true, and {loss} takes each output for a question of its own"
+        message = f"one class of {units} is true, but {loss} treats each output as a separate yes-or-no question"
         return Misfit("labels", message, f"use {CATEGORICAL[0]}", confidence="likely")
     if labels == "rows" and (loss in CATEGORICAL or (loss in BINARY and pair.activation == "softmax")):
         message = f"rows of labels hold several classes or none, and {'softmax' if loss in BINARY else loss} takes one"

@@ -346,7 +346,7 @@ def feature_tells_label(data: Data) -> Iterator[Finding]:
         stated = _how_it_tells(rows.values[:, column], rows.labels)
         if stated is not None:
             is_label = stated == "copy"
-            what = "is the label under another name" if is_label else "alone tells the label of every record"
+            what = "is the label under another name" if is_label else "alone predicts the label of every record"
             yield Finding(
                 f"{rows.name(column)!r} {what}",
                 severity=None if stated != "order" or _is_index(rows.values[:, column]) else "info",

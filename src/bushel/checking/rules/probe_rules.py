@@ -320,7 +320,7 @@ def _by_shape(facts: ModelFacts, data: Data, files: list[Any], records: int) -> 
     if shape is None and not getattr(facts.model, "built", True):
         return "the model has not been built: begin it with keras.Input, or call it once"
     if shape is None:
-        return "the model has several inputs, and without a contract next to it there is no telling how they are fed"
+        return "the model has several inputs, and without a contract next to it bushel cannot know how they are fed"
     feature, image = facts.input_feature(), next((f.name for f in data.features.values() if f.is_image), None)
     if feature is not None and size_of(shape) == feature.length:
         rows = list(_spread(files, records, [feature.name], data.label))

@@ -590,7 +590,7 @@ def same_inputs_other_labels(run: RunFacts) -> Iterator[Finding]:
     """
     if run.has_failed and run.contradicting > CONTRADICTING and not run.is_stuck:
         yield Finding(
-            f"{run.contradicting:.0%} of the records of train have the inputs of one with another label",
+            f"{run.contradicting:.0%} of the train records have the same inputs as a record with another label",
             confidence="likely",
             locations=_label(run),
             evidence={"measured": round(run.contradicting, 3), "expected": 0},

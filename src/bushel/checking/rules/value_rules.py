@@ -39,7 +39,7 @@ def not_finite(data: Data) -> Iterator[Finding]:
                     "expected": 0,
                     "examined": data.examined(),
                 },
-                help=[f"leave these records out, or fill {feature.name!r} and say so in a feature of its own"],
+                help=[f"drop these records, or fill in {feature.name!r} and mark that in a separate feature"],
             )
 
 
@@ -119,7 +119,7 @@ def sentinel_value(data: Data) -> Iterator[Finding]:
                     confidence="likely",
                     locations=[data.location(tuple(place), feature.name)],
                     evidence={"measured": count, "expected": 0, "next_value": nearest, "examined": data.examined()},
-                    help=[f"leave records with {value:g} out, or fill the value and say so in a feature of its own"],
+                    help=[f"drop records with {value:g}, or fill them in and mark that in a separate feature"],
                 )
 
 

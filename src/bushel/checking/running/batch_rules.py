@@ -645,7 +645,7 @@ def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit
                 ),
                 *readers[-1:],
                 *_globs(run, common),
-                help="give validation files of its own, or split with take and skip",
+                help="use separate files for validation, or split with take and skip",
                 shared=sorted(common)[:3],
             )
             return

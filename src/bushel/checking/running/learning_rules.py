@@ -199,7 +199,7 @@ def _without_gradient_in_loops(run: Execution) -> Iterator[Finding]:
     for event in run.of("gradient"):
         if event["all"] == 0:
             yield run.found(
-                "a gradient is taken for no variables at all",
+                "a gradient is taken with respect to no variables",
                 event["place"],
                 help="take it for model.trainable_variables",
             )
@@ -596,7 +596,7 @@ def metric_never_reset(run: Execution) -> Iterator[Finding]:
                     f"this {metric['class']} goes on from training to validation: what it gives is a mix of both",
                     metric["mixed_at"],
                     metric["place"],
-                    help="reset it in between, or use a metric of its own for validation",
+                    help="reset it in between, or use a separate metric for validation",
                 )
             if metric["updates"] and not metric["resets"] and len(rounds) > 1:
                 yield run.found(

@@ -71,7 +71,7 @@ def validation_is_training(trace: Trace) -> Iterator[Finding]:
             files = At(held.files.node, held.files.script) if held.files is not None and held is not train else None
             parts = [link for link in (*held.links, *train.links) if link.name in ("take", "skip")]
             where = At(given, use.script) if given is not None else use
-            help = "give it files of its own, or split with take and skip"
+            help = "use separate files for it, or split with take and skip"
             yield at(where, "validation reads what is trained on", help=help, also=parts[0] if parts else files)
 
 

@@ -50,7 +50,7 @@ def undefined_name(trace: Trace) -> Iterator[Finding]:
         known, used = _names(script)
         for name, nodes in used.items():
             close = nearest(name, known)
-            stated = f"{name!r} is defined nowhere" + (f"; did you mean {close!r}?" if close else "")
+            stated = f"{name!r} is not defined anywhere" + (f"; did you mean {close!r}?" if close else "")
             yield at(At(nodes[0], script), stated, help="define it before it is used")
 
 

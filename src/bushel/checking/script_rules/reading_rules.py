@@ -357,7 +357,7 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
             size = next(size for size in facts.sizes if size % step)
             yield at(
                 event,
-                f"{facts.name!r} holds {size:,} bytes, which are no whole number of {event.info['dtype']}",
+                f"{facts.name!r} holds {size:,} bytes, which is not a whole number of {event.info['dtype']}",
                 help="use the dtype that was written",
                 measured=size,
                 expected=f"a multiple of {step}",

@@ -225,7 +225,7 @@ def _uncompressed(text: str) -> NDArray[np.int64]:
                 raise ValueError("the run lengths of the segmentation end early")
             bits = ord(text[at]) - 48
             if not 0 <= bits < 64:
-                raise ValueError("the run lengths of the segmentation hold characters that stand for none")
+                raise ValueError("the run lengths of the segmentation contain invalid characters")
             at += 1
             value |= (bits & 31) << shift
             shift += 5

@@ -151,7 +151,7 @@ def parse_xml(data: bytes) -> _Node:
         stack[-1].text += part
 
     def entity(name: str, *_: object) -> None:
-        raise ValueError(f"the XML declares an entity, {name!r}, and none is ever resolved")
+        raise ValueError(f"the XML declares an entity, {name!r}, which is never resolved")
 
     parser = expat.ParserCreate()
     parser.buffer_text = True

@@ -88,7 +88,7 @@ def _files_of(folder: Path) -> tuple[list[Path], list[str]]:
         with understood(folder / "dataset_dict.json", "is not what `save_to_disk` writes"):
             names = [str(name) for name in json.loads((folder / "dataset_dict.json").read_text())["splits"]]
         if outside := [name for name in names if name in ("", "..") or "/" in name or leaves(folder, name)]:
-            raise FileProblem(folder / "dataset_dict.json", f"names a split that is no folder in it: {outside[0]!r}")
+            raise FileProblem(folder / "dataset_dict.json", f"names a split that has no folder: {outside[0]!r}")
         found = [(file, split) for split in names for file in _saved_files(folder / split)]
     elif (folder / "state.json").exists():
         found = [(file, "") for file in _saved_files(folder)]
@@ -98,7 +98,7 @@ def _files_of(folder: Path) -> tuple[list[Path], list[str]]:
     else:
         raise FileProblem(folder, "there is no such folder" if not folder.exists() else "is a file, not a folder")
     if not found:
-        raise FileProblem(folder, "there is no dataset of Hugging Face in this folder")
+        raise FileProblem(folder, "there is no Hugging Face dataset in this folder")
     return [file for file, _ in found], [split for _, split in found]
 
 

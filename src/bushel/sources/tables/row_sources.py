@@ -215,7 +215,7 @@ def sql(
         raise ValueError(f"parts must be at least 1, got {parts}")
     if hasattr(source, "cursor") or callable(source):
         if query is None:
-            raise ValueError("query must be given: a connection has no table of its own")
+            raise ValueError("query must be given: a connection does not say which table to read")
         digest = hashlib.blake2b(query.encode(), digest_size=8).hexdigest()
         recipe: dict[str, Any] = {"kind": "sql", "query": digest}
         return ColumnSource(_parts_of(_Query(source, query), part_by, parts), [], recipe, key)

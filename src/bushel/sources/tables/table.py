@@ -74,7 +74,7 @@ def table(
     types: Annotated[Mapping[str, str] | None, 'Types of columns, such as zip = "str"'] = None,
     key: Annotated[str | None, "Column that identifies a sample (default: the row number)"] = None,
     format: Annotated[Format | None, "Format of the files (default: found from their bytes and names)"] = None,
-    encoding: Annotated[str | None, "Text encoding (default: UTF-8, or what a byte order mark tells)"] = None,
+    encoding: Annotated[str | None, "Text encoding (default: UTF-8, or as the byte order mark says)"] = None,
     delimiter: Annotated[str | None, "Character between values; a blank is any number of them (default: found)"] = None,
     header: Annotated[bool | None, "Whether the first row holds the names of columns (default: found)"] = None,
     names: Annotated[Sequence[str] | None, "Names of the columns, if no row holds them"] = None,
@@ -84,7 +84,7 @@ def table(
     verify: HowVerified = "decode",
     keep_bytes: KeepBytes = False,
     allow: Allow = (),
-    downloads: Annotated[AnyPath | None, "Folder to keep downloaded images in (default: none is kept)"] = None,
+    downloads: Annotated[AnyPath | None, "Folder to keep downloaded images in (default: they are not kept)"] = None,
     private: Annotated[bool, "Download from private addresses and this machine too"] = False,
     helpers: Helpers = None,
 ) -> TableSource:
