@@ -367,7 +367,7 @@ def test_transforms_of_a_dataset_read_no_file_outside_it(counted: Path, named: s
     assert tokens.fitted is None  # type: ignore[attr-defined]
     assert outside.sha256 is None  # type: ignore[attr-defined]
     if named == "absolute":
-        with pytest.raises(bushel.FileProblem, match="is named by data that it is not part of"):
+        with pytest.raises(bushel.FileProblem, match="is named by data but lies outside it"):
             bushel.transforms.apply_all([outside], {"text": "secret"})
         bushel.transforms.trust(file)
         outside = bushel.open(counted / "data").transforms()[0]
