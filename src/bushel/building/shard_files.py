@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.building.output.journal import Journal, Outcome
 from bushel.building.output.writer import compressor
-from bushel.building.planning.plan import ShardPlan, load_array, save_array
+from bushel.building.planning.plan import ShardPlan, save_array
 from bushel.data.columns import BytesColumn
 from bushel.data.encoding import FRAMING
 from bushel.errors import FileProblem
@@ -31,6 +31,7 @@ from bushel.storage import (
     give_name,
     load_bytes,
     local_paths,
+    map_array,
     read_past_cache,
     sync_folder,
     temporary_path,
@@ -379,11 +380,11 @@ class _Share:
 
 def _shares(files: Mapping[str, Path], stem: str, shard: int) -> list[_Share]:
     # Copied, not mapped: each mapping holds a file open, and there may be thousands of partitions.
-    edges = np.array(load_array(files[f"{stem}.{_EDGES}"])[:, shard : shard + 2])
+    edges = np.array(map_array(files[f"{stem}.{_EDGES}"])[:, shard : shard + 2])
     if not len(edges) or (edges[:, 0, 0] == edges[:, 1, 0]).all():
         return []
-    places, lengths = load_array(files[f"{stem}.{_PLACES}"]), load_array(files[f"{stem}.{_LENGTHS}"])
-    labels = load_array(files[f"{stem}.{_LABELS}"]) if f"{stem}.{_LABELS}" in files else None
+    places, lengths = map_array(files[f"{stem}.{_PLACES}"]), map_array(files[f"{stem}.{_LENGTHS}"])
+    labels = map_array(files[f"{stem}.{_LABELS}"]) if f"{stem}.{_LABELS}" in files else None
     return [
         _Share(
             files[f"{stem}.{_DATA}"],

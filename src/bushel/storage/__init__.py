@@ -6,7 +6,9 @@ Stores are a kind of path. The rest of bushel calls the verbs below and never as
 from __future__ import annotations
 
 from bushel.storage.cache import ArrayInStore as ArrayInStore
+from bushel.storage.cache import find_array as find_array
 from bushel.storage.cache import local_copy as local_copy
+from bushel.storage.cache import map_array as map_array
 from bushel.storage.files import Status as Status
 from bushel.storage.files import check_writable as check_writable
 from bushel.storage.files import copy_file as copy_file

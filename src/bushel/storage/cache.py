@@ -52,10 +52,9 @@ _PINNED = 128  # copies that a process holds at most: each takes a descriptor
 _ABANDONED = 3600  # seconds after which a half-written file counts as abandoned
 BLOCK_BYTES = 4 << 20
 MOST_AT_ONCE = 4  # blocks of a request: enough that waiting for an answer takes little of the time
-_HELD_MAPPED, _HELD_IN_MEMORY = (
-    512,
-    8,
-)  # blocks at hand after use, where there is a cache on disk and where there is none
+_HELD_MAPPED = 512  # blocks at hand after use, where there is a cache on disk
+_HELD_IN_MEMORY = 8  # and where there is none
+_HEADER_ONLY = 128  # bytes of a .npy file in which there is nothing to map
 _requests = threading.Semaphore(REQUESTS)
 
 
@@ -516,3 +515,16 @@ class ArrayInStore:
 
 
 _NPY_HEAD = 256  # bytes in which the header of such a file ends
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """An array in a .npy file, mapped; of one in a store, a copy on this machine is."""
+    path = local_copy(path)
+    if path.stat().st_size <= _HEADER_ONLY:
+        return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
+    return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+
+
+def find_array(path: Path) -> Any:
+    """An array in a .npy file, mapped; one in a store is read where it is indexed."""
+    return ArrayInStore(path) if isinstance(path, ObjectPath) else map_array(path)

@@ -17,7 +17,7 @@ from bushel.data.categories import Labels
 from bushel.data.columns import BytesColumn, roomy
 from bushel.data.schema import Schema
 from bushel.records.manifest import Balanced
-from bushel.storage import ArrayInStore, local_copy, local_paths, write_array, write_whole
+from bushel.storage import find_array, map_array, write_array, write_whole
 from bushel.storage.file_kinds import SHARD_CODECS
 
 __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan"]
@@ -109,7 +109,7 @@ class Plan:
         listed = np.array([*self.facts.originals, 0])[np.minimum(partitions, len(self.facts.originals))]
         origins, numbers = rows.copy(), np.zeros(len(rows), np.int32)
         path = self.folder / REPEATS_NAME
-        repeats = load_array(path) if path.exists() else np.empty((0, 3), np.int64)
+        repeats = map_array(path) if path.exists() else np.empty((0, 3), np.int64)
         begins = np.searchsorted(repeats[:, 0], partitions)
         again = (rows >= listed) & (partitions < len(self.facts.originals))
         at = begins[again] + rows[again] - listed[again]
@@ -164,7 +164,7 @@ def keys_stem(folder: Path, partition: int) -> Path:
 def load_keys(folder: Path, partition: int) -> BytesColumn:
     """The keys of one partition, mapped."""
     stem = keys_stem(folder, partition)
-    return BytesColumn(load_array(stem.with_suffix(".offsets.npy")), load_array(stem.with_suffix(".data.npy")))
+    return BytesColumn(map_array(stem.with_suffix(".offsets.npy")), map_array(stem.with_suffix(".data.npy")))
 
 
 def save_keys(folder: Path, partition: int, keys: BytesColumn) -> None:
@@ -175,22 +175,9 @@ def save_keys(folder: Path, partition: int, keys: BytesColumn) -> None:
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array that `load_array` maps."""
+    """Write an array that `map_array` maps."""
     with write_whole(path, sync=False) as file:
         write_array(file, array)
-
-
-def load_array(path: Path) -> NDArray[Any]:
-    """An array in a file, mapped; of one in a store, a copy on this machine is."""
-    path = local_copy(path)
-    if path.stat().st_size <= 128:  # only a header: nothing to map
-        return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
-    return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-
-
-def find_array(path: Path) -> Any:
-    """An array in a file, mapped; one in a store is read where it is indexed."""
-    return load_array(path) if local_paths([path]) else ArrayInStore(path)  # type: ignore[arg-type]
 
 
 def load_plan(folder: Path) -> Plan | None:

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.building.planning import plan as plans
-from bushel.building.planning.plan import REPEATS_NAME, load_array, save_array
+from bushel.building.planning.plan import REPEATS_NAME, save_array
 from bushel.building.recipe import Balance, Recipe
 from bushel.data.categories import hash_values
 from bushel.data.columns import BytesColumn, Column, Ragged, count_of, take
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, MissingName, missing_package
 from bushel.sources.protocol import Block, Listing, Refused, Source
-from bushel.storage import write_whole
+from bushel.storage import map_array, write_whole
 
 __all__ = ["BalancedSource", "add_made", "balanced_source", "repeat_key"]
 
@@ -67,7 +67,7 @@ class BalancedSource:
     @cached_property
     def _repeats(self) -> Rows:
         path = self.folder / REPEATS_NAME
-        return np.asarray(load_array(path)) if path.exists() else np.empty((0, 3), np.int64)
+        return np.asarray(map_array(path)) if path.exists() else np.empty((0, 3), np.int64)
 
     @cached_property
     def _made(self) -> dict[str, Column]:
