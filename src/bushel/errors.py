@@ -231,8 +231,9 @@ class TooManyRefused(BushelError):
         self.path = fspath(out)
         self.refused = refused
         self.allowed = allowed
+        limit = f"more than the {allowed:,} allowed" if allowed else "and none is allowed"
         super().__init__(
-            f"{self.path}: {quantity(refused, 'sample')} refused, more than the {allowed:,} allowed; the build stopped",
+            f"{self.path}: {quantity(refused, 'sample')} refused, {limit}; the build stopped",
             help=[first],
         )
 

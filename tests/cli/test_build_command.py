@@ -69,7 +69,7 @@ def test_an_error_in_a_worker_is_one_clear_message(rows):
     done = bushel("build", "records", "again", *options, cwd=rows)
     lines = done.stderr.splitlines()
     assert done.returncode == 1
-    assert lines[0] == "bushel: again: 1 sample refused, more than the 0 allowed; the build stopped"
+    assert lines[0] == "bushel: again: 1 sample refused, and none is allowed; the build stopped"
     assert lines[1].startswith("  The ")
     assert len(lines) == 3
 
