@@ -115,6 +115,12 @@ def test_masks_and_segments_beside_tokens_are_no_tokens(tmp_path: Path) -> None:
     assert found(single, "VAL002") == []
 
 
+def test_one_longer_record_does_not_make_its_positions_constant(tmp_path: Path) -> None:
+    rows = [{"fare": np.array([number / 2], np.float32)} for number in range(60)]
+    data = write(tmp_path / "a.tfrecord", [*rows, {"fare": np.array([1, 2], np.float32)}])
+    assert found(data, "VAL002") == []
+
+
 @pytest.mark.parametrize(
     ("form", "is_number"),
     [

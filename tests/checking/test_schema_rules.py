@@ -48,11 +48,11 @@ def test_data_that_follows_the_schema_has_no_finding(tmp_path: Path) -> None:
     [
         ({"extra": 1}, "TFX001", "'extra' is in 1 record, and the schema does not declare it"),
         ({"x": None}, "TFX002", "'x' is in 4 of 5 records, and the schema demands 5"),
-        ({"x": np.ones(4, np.float32)}, "TFX004", "'x' holds 3 to 4 values in a record, and the schema allows 3 to 3"),
+        ({"x": np.ones(4, np.float32)}, "TFX004", "'x' holds 3 to 4 values in a record, and the schema allows 3"),
         ({"n": 6}, "TFX005", "'n' goes up to 6, and the schema ends at 5"),
         ({"n": -1}, "TFX005", "'n' goes down to -1, and the schema ends at 0"),
-        ({"x": np.array([0, np.nan, 1], np.float32)}, "TFX005", "'x' holds 1 NaN values, and the schema allows none"),
-        ({"colour": b"blue"}, "TFX005", "'colour' holds 1 texts that the schema does not know: 'blue'"),
+        ({"x": np.array([0, np.nan, 1], np.float32)}, "TFX005", "'x' holds 1 NaN value, and the schema allows none"),
+        ({"colour": b"blue"}, "TFX005", "'colour' holds 1 text that the schema does not know: 'blue'"),
     ],
 )
 def test_one_record_that_breaks_the_schema_is_found(changes: dict, rule: str, words: str, tmp_path: Path) -> None:

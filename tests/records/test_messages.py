@@ -1,5 +1,6 @@
 """Records that are not Examples: every command gives the same verdict, and ExampleListWithContext is read."""
 
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ def test_every_command_gives_one_verdict(tmp_path: Path, what: str) -> None:
     assert f"records are not Examples but {what}" in CliRunner().invoke(cli, ["info", str(path)]).output
     checked = CliRunner().invoke(cli, ["check", str(path)])
     assert (checked.exit_code, f"are not Examples but {what}" in checked.output) == (1, True)
+    assert re.findall(r"\[(\w+)\]", checked.output) == ["SCH007"]
+    assert ("bushel build FILES OUT" in checked.output) == (what == ELWC)
     printed = CliRunner().invoke(cli, ["cat", str(path)]).output.splitlines()
     assert len(printed) == len(KINDS[what])
     assert all(line.startswith('{"record": ') for line in printed)

@@ -143,7 +143,8 @@ def finding_lines(finding: Finding, *, colour: bool = False) -> Iterator[str]:
             f"  ({examined})" if examined and place is finding.locations[0] else ""
         )
     if len(finding.locations) > SHOWN:
-        yield f"      and {len(finding.locations) - SHOWN:,} more places"
+        more = len(finding.locations) - SHOWN
+        yield f"      and {more:,} more place{'s' * (more > 1)}"
     yield from _code_lines(finding)
     shown = [f"{name.replace('_', ' ')}: {_plain(value)}" for name, value in _evidence(finding) if value is not None]
     if shown:

@@ -11,7 +11,7 @@ from bushel.data.columns import count_of
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND
 from bushel.data.tf_schema import Declared
 from bushel.errors import nearest
-from bushel.records.files import not_examples
+from bushel.records.files import ELWC, not_examples
 from bushel.storage import as_path
 
 RARE_LENGTH = 0.05  # other lengths in fewer records than this are a mistake, not a ragged feature
@@ -128,12 +128,13 @@ def _odd_lengths(data: Data, feature: FeatureFacts, expected: int, other: dict[i
     places = [(seen[length][1], seen[length][2]) for length in sorted(other)[:5]]
     count = sum(other.values())
     return Finding(
-        f"{feature.name!r} holds {expected} values, and in {count_of_things(count, 'record')} another number",
+        f"{feature.name!r} holds {count_of_things(expected, 'value')}, "
+        f"and in {count_of_things(count, 'record')} another number",
         severity="error" if "schema" in why else "warning",
         confidence="proven" if "schema" in why else "likely",
         locations=[data.location(place, feature.name) for place in places],
         evidence={"measured": feature.lengths, "expected": f"{expected} ({why})", "examined": data.examined()},
-        help=[f"write {expected} values always, or read {feature.name!r} as VarLenFeature"],
+        help=[f"always write {count_of_things(expected, 'value')}, or read {feature.name!r} as VarLenFeature"],
     )
 
 
@@ -214,7 +215,7 @@ def other_records_mixed_in(data: Data) -> Iterator[Finding]:
     """
     for split in data.splits.values():
         (counts, full), names = split.signatures
-        if full or len(counts) < 2:
+        if full or len(counts) < 2 or not data.features:  # SCH007 says what the records are
             continue
         usual = max(counts, key=lambda signature: counts[signature][0])
         for signature, (count, file, record) in counts.items():
@@ -251,7 +252,11 @@ def not_an_example(data: Data) -> Iterator[Finding]:
                 f"all {count_of_things(count + split.records, 'record')} in {split.name} are not Examples but {what}",
                 locations=data.locations(split.malformed),
                 evidence={"measured": count + split.records, "expected": 0, "subject": split.name},
-                help=["tf.io.parse_example cannot read them: use the library that wrote them"],
+                help=[
+                    "make Examples of them: bushel build FILES OUT"
+                    if what == ELWC
+                    else "tf.io.parse_example cannot read them: use the library that wrote them"
+                ],
             )
         elif count:
             yield Finding(
@@ -381,15 +386,21 @@ def declared_count_differs(data: Data) -> Iterator[Finding]:
         if declared.sequence or not (is_low or is_high):
             continue
         seen = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        wanted = " to ".join("any number" if side is None else f"{side:,}" for side in (declared.least, declared.most))
         odd = least if is_low else most
         _, file, record = feature.seen["lengths"][0].get(odd, (0, None, None))
         yield Finding(
-            f"{feature.name!r} holds {seen} values in a record, and the schema allows {wanted}",
+            f"{feature.name!r} holds {seen} values in a record, and the schema allows "
+            f"{_allowed(declared.least, declared.most)}",
             locations=[Location(feature=feature.name) if file is None else data.location((file, record), feature.name)],
             evidence={"measured": [least, most], "expected": [declared.least, declared.most]},
             help=["write as many values as the schema says, or correct its shape or value_count"],
         )
+
+
+def _allowed(least: int | None, most: int | None) -> str:
+    if least is None or most is None:
+        return f"at most {most:,}" if most is not None else f"at least {least:,}"
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 @rule("TFX005", "value-outside-domain", needs="values")
@@ -435,9 +446,10 @@ def _outside(declared: Declared, feature: FeatureFacts) -> Iterator[tuple[str, t
         for name, is_allowed in (("nans", declared.allows_nan), ("infinities", declared.allows_infinity)):
             if not is_allowed and (count := seen[name][0]):
                 word = "NaN" if name == "nans" else "infinite"
-                yield f"holds {count:,} {word} values, and the schema allows none", None, count
+                yield f"holds {count_of_things(count, f'{word} value')}, and the schema allows none", None, count
     if feature.kind == BYTES_KIND and declared.texts is not None and feature.distinct is not None:
         unknown = {text: count for text, count in feature.distinct.items() if text not in declared.texts}
         if unknown:
             first = ", ".join(repr(text) for text in list(unknown)[:5])
-            yield f"holds {len(unknown):,} texts that the schema does not know: {first}", None, unknown
+            texts = count_of_things(len(unknown), "text")
+            yield f"holds {texts} that the schema does not know: {first}", None, unknown

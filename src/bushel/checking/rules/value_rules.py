@@ -75,7 +75,7 @@ def constant_feature(data: Data) -> Iterator[Finding]:
             continue
         low, high = feature.seen["position_min"], feature.seen["position_max"]
         constant = np.flatnonzero(low == high)
-        if len(constant) and feature.seen["kinds"][2]:
+        if len(constant) and feature.seen["kinds"][2] and feature.length == len(low):
             yield Finding(
                 f"{len(constant):,} of {len(low):,} positions of {feature.name!r} never change",
                 severity="info" if 2 * len(constant) < len(low) else None,  # as the borders of pictures
