@@ -101,13 +101,16 @@ def test_records_of_the_object_detection_api_open_and_build(tmp_path: Path) -> N
         for n, count in enumerate((1, 3, 0, 2))
     ]
     path = write_records(tmp_path / "pascal_train.record-00000-of-00001", records)
-    one = bushel.open(path).choose()[1]
+    one = bushel.open(path)["train"][1]
     assert one["image/object/bbox/xmin"].tolist() == pytest.approx([0.1] * 3)
     assert one["image/object/class/text"] == ["dog"] * 3
     bushel.build(bushel.sources.records(path), tmp_path / "out", run=bushel.Run(workers=1))
     built = bushel.open(tmp_path / "out")["train"]
     assert sorted(len(built[n]["image/object/class/label"]) for n in range(4)) == [0, 1, 2, 3]
     assert built.schema["image/encoded"].encoding == "jpeg"
+    resized = run("build", path, tmp_path / "small", "--resize", "8x8", "--workers", "1")
+    assert (resized.returncode, resized.stderr) == (0, ""), resized.stderr
+    assert {bushel.open(tmp_path / "small")["train"][n]["image/width"] for n in range(4)} == {8}
     assert [f for f in bushel.check(tmp_path / "out").findings if f.severity == "error"] == []
 
 

@@ -11,9 +11,12 @@ import msgspec
 
 from bushel.building.recipe import Balance, Constraint, Method, Order
 from bushel.cli.flags import flag, flags, option_flag, parse_size, settings, toml_value
+from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import nearest
 from bushel.pixels.geometry import Fit, Kernel
 from bushel.pixels.headers import FORMATS
+from bushel.records.manifest import list_shards
+from bushel.records.survey import probe_schema
 from bushel.sources.opening import SOURCES, kind_of
 from bushel.sources.options import options_of
 from bushel.storage.file_kinds import SHARD_CODECS
@@ -253,6 +256,18 @@ def _constraint(text: str) -> tuple[str, Any]:
 _BOXED = ("coco", "voc", "yolo", "boxes")
 
 
+def _image_feature(kind: str, path: Any) -> str:
+    """The feature that holds the image: records of others may have another name for it."""
+    if kind in _BOXED:
+        return "image/encoded"
+    if kind == "records":
+        first = next(iter(list_shards(path)[0]))
+        images = [name for name, one in probe_schema(first).features.items() if one.encoding in IMAGE_ENCODINGS]
+        if len(images) == 1:
+            return images[0]
+    return "image"
+
+
 def _image_tables(given: dict[str, Any], source: dict[str, Any]) -> list[dict[str, Any]]:
     """The transforms for the image flags; the source then need not decode images to check them."""
     for name in ("fit", "kernel", "scaled"):
@@ -261,7 +276,7 @@ def _image_tables(given: dict[str, Any], source: dict[str, Any]) -> list[dict[st
     if not given.keys() & {"resize", "image_format", "background"}:
         return []
     kind = str(source.get("kind") or kind_of(source["path"]))
-    feature = "image/encoded" if kind in _BOXED else "image"
+    feature = _image_feature(kind, source["path"])
     first: list[dict[str, Any]] = []
     if "background" in given:
         if kind in ("video", "tiles"):

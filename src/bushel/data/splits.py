@@ -36,7 +36,7 @@ _ALIASES = {
 }
 # What may follow a split in the name of a shard: numbers of shards and generations, suffixes, hashes of Hub files.
 _NO_SPLIT = re.compile(
-    r"g?\d+|of|tfrecords?|tfrec|parquet|pq|arrow|feather|csv|tsv|jsonl?|ndjson|tar|tgz|gz|gzip|zlib|bz2|zst|lz4|"
+    r"g?\d+|of|tf|tfrecords?|records?|tfrec|tfr|parquet|pq|arrow|feather|csv|tsv|jsonl?|ndjson|tar|tgz|gz|gzip|zlib|bz2|zst|lz4|"
     r"[0-9a-f]{12,}"
 )
 _PATTERN = re.compile(r"[*?]+|\[[^]]*\]|\{[^}]*\}")
