@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import simplejpeg
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -22,6 +21,7 @@ from bushel.pixels.headers import parse_header
 from bushel.transforms import augment
 from bushel.transforms.protocol import Draw
 
+simplejpeg = pytest.importorskip("simplejpeg")
 pytestmark = pytest.mark.skipif(
     not all(_native.codecs().values()), reason="bushel was compiled without decoders of images"
 )
