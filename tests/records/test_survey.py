@@ -3,6 +3,7 @@ import math
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from support import DATA, example, flip, golden, sequence_example, write_records
 
 import bushel
@@ -46,6 +47,16 @@ def test_images_are_told_by_their_bytes(tmp_path: Path) -> None:
     )
     assert (schema["p"].encoding, schema["j"].encoding) == ("png", "jpeg")
     assert (schema["both"].encoding, schema["some"].encoding) == ("image", "list")
+
+
+def test_images_of_a_dataset_have_the_format_that_all_of_them_have(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number in range(4):
+        Image.new("L", (4, 4), number).save(photos / f"{number}.png")
+    bushel.build(photos, tmp_path / "data", run=bushel.Run(workers=1))
+    assert bushel.open(tmp_path / "data").schema["image"].encoding == "image"
+    assert bushel.infer_schema(tmp_path / "data")["image"].encoding == "png"
 
 
 def test_statistics_hold_ranges_lengths_and_what_is_not_a_number(tmp_path: Path) -> None:

@@ -100,7 +100,9 @@ def _as_declared(found: Schema, declared: Schema | None) -> Schema:
     for name, seen in found.statistics.items():
         stated = declared.features.get(name)
         if stated is not None and stated.kind == features[name].kind and _agrees(stated, seen):
-            features[name] = msgspec.structs.replace(stated, required=features[name].required)
+            form = features[name].encoding  # a source may state "image" where all are PNGs
+            form = form if stated.encoding == "image" and form in IMAGE_ENCODINGS else stated.encoding
+            features[name] = msgspec.structs.replace(stated, required=features[name].required, encoding=form)
     return msgspec.structs.replace(found, features=features)
 
 
