@@ -212,7 +212,7 @@ def simple_models(metric: str, is_text: bool, seed: int) -> list[Any]:
 def simple(data: Set, parts: dict[str, Any], seed: int) -> float:
     """The score on test of the simple model that is best on val.
 
-    Boosting has one thread: those that wait for each other take minutes on busy cores.
+    They have one thread: those that wait for each other take minutes on busy cores.
     """
     from threadpoolctl import threadpool_limits
 
@@ -225,7 +225,7 @@ def simple(data: Set, parts: dict[str, Any], seed: int) -> float:
     sign = -1 if data.metric == "mae" else 1
     best, kept = -np.inf, None
     for model in simple_models(data.metric, isinstance(data.rows, list), seed):
-        with threadpool_limits(1, user_api="openmp"):
+        with threadpool_limits(1):
             model.fit(rows(parts["train"]), data.labels[parts["train"]])
         found = sign * score(data.metric, data.labels[parts["val"]], said(model, parts["val"]))
         if found > best:
