@@ -1,5 +1,7 @@
 """Tables for people, and what results look like at a prompt and in a notebook."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,15 @@ def test_modules_load_when_they_are_used() -> None:
     assert bushel.sources.images
     with pytest.raises(AttributeError, match=r"bushel.writing is now bushel.building"):
         bushel.writing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("room", "old", "new"), [("checking", "Plan", "ReadingPlan"), ("contract", "Difference", "ServingDifference")]
+)
+def test_names_that_moved_say_where_they_are_now(room: str, old: str, new: str) -> None:
+    module = importlib.import_module(f"bushel.{room}")
+    with pytest.raises(AttributeError, match=f"bushel.{room}.{old} is now bushel.{room}.{new}"):
+        getattr(module, old)
+    assert getattr(module, new).__name__ == new
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = module.nothing

@@ -6,3 +6,9 @@ from bushel.checking.findings import Finding, Location
 from bushel.checking.rules.registry import Rule, all_rules, rule
 
 __all__ = ["Data", "Finding", "Location", "ReadingPlan", "Report", "Rule", "all_rules", "check", "explain", "rule"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Plan":
+        raise AttributeError("bushel.checking.Plan is now bushel.checking.ReadingPlan")
+    raise AttributeError(f"module 'bushel.checking' has no attribute {name!r}")

@@ -28,3 +28,9 @@ __all__ = [
     "verify",
     "write",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Difference":
+        raise AttributeError("bushel.contract.Difference is now bushel.contract.ServingDifference")
+    raise AttributeError(f"module 'bushel.contract' has no attribute {name!r}")
