@@ -8,6 +8,7 @@ files that were written once and are never written again.
 
 import hashlib
 import json
+import platform
 import re
 import shutil
 import tempfile
@@ -72,6 +73,8 @@ def test_a_build_writes_the_bytes_it_always_wrote(tmp_path: Path, name: str) -> 
     for codec in CODECS.get(name, ()):
         if installed[codec] != known["versions"][codec]:
             pytest.skip(f"frozen with {codec} {known['versions'][codec]}; this is {installed[codec]}")
+        if codec == "isal" and platform.machine() != "x86_64":
+            pytest.skip("isal compresses to other bytes on other processors")
     assert found == known["builds"][name]
 
 
