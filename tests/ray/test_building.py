@@ -133,7 +133,8 @@ DRIVER = """
 import sys
 sys.path.insert(0, {tests!r})
 sys.path.insert(0, {writing!r})
-import pickle, pathlib
+import pickle, pathlib, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
 import bushel, bushel.ray
 from bushel import Run
 source = pickle.loads(pathlib.Path({source!r}).read_bytes())
