@@ -1,5 +1,6 @@
 """Tables through numeric transforms: the same bytes by column and by sample, by file and by array, on any workers."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,16 @@ def test_a_feature_without_a_value_in_train_is_refused(tmp_path):
     with pytest.raises(bushel.errors.BushelError) as caught:
         build(str(source), tmp_path / "out", transforms=[t.standardise("age")], split="split", run=Run(workers=1))
     assert str(caught.value) == "transform standardise: 'age' has no value in the train split to learn from"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_checksums_are_those_of_the_files_also_where_rows_keep_their_order(tmp_path, monkeypatch, workers):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("bushel.building.shard_files.WINDOW_BYTES", 1 << 20)  # so that memory is used again and again
+    rows = pa.table({"x": np.random.default_rng(0).integers(0, 255, 60_000), "text": ["word " * 20] * 60_000})
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=20_000)
+    built = bushel.build(tmp_path / "rows.parquet", tmp_path / "out", order="source", run=bushel.Run(workers=workers))
+    (shard,) = built.manifest.splits["train"].shards
+    data = (tmp_path / "out" / shard.path).read_bytes()
+    assert len(data) > 8 << 20
+    assert shard.sha256 == hashlib.sha256(data).hexdigest()

@@ -7,7 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
@@ -53,7 +53,8 @@ __all__ = [
 ]
 
 _GATHERED = 16 << 20  # bytes put into order at a time
-_HASHED_HERE = 1 << 20  # bytes that can be hashed before a thread would have started
+_HASHED_HERE = 1 << 18  # bytes that can be hashed before a thread would have begun
+_HASHED_LATER = 16 << 20  # bytes that may wait to be hashed
 RUN_BYTES = 48 << 20  # sorted at a time
 WINDOW_BYTES = 16 << 20  # merged at a time
 _AT_ONCE = 16  # requests to a store
@@ -70,6 +71,7 @@ class PlacedRecords:
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]  # including framing
     labels: NDArray[Any] | None
+    is_lent: bool = False  # their memory is used again once they are written
 
 
 class InOrder(NamedTuple):
@@ -116,7 +118,8 @@ class ShardFile:
         self._compress = compressor(self.compression)
         self._of_file = hashlib.sha256()
         self._of_records = self._of_file if self._compress is None else hashlib.sha256()
-        self._hashing: threading.Thread | None = None
+        self._hashers = ThreadPoolExecutor(1, thread_name_prefix="bushel-hash")
+        self._hashing: deque[tuple[Future[None], int]] = deque()  # what waits to be hashed, and its bytes
 
     def write(self, data: Any) -> None:
         """Write framed records."""
@@ -135,31 +138,32 @@ class ShardFile:
 
     def _hash(self, data: Any) -> None:
         """Add bytes to the digest of the file: in a thread if there are many, while they are written."""
-        self._wait_for_hash()
-        if len(data) < _HASHED_HERE:
+        if len(data) < _HASHED_HERE and not self._hashing:
             self._of_file.update(data)
             return
-        self._hashing = threading.Thread(target=self._of_file.update, args=[data], daemon=True)
-        self._hashing.start()
+        self._hashing.append((self._hashers.submit(self._of_file.update, data), len(data)))
+        self.wait_for_hash(_HASHED_LATER)
 
-    def _wait_for_hash(self) -> None:
-        if self._hashing is not None:
-            self._hashing.join()
-            self._hashing = None
+    def wait_for_hash(self, most: int = 0) -> None:
+        """Wait until no more than `most` bytes are left to be hashed."""
+        while self._hashing and (self._hashing[0][0].done() or sum(size for _, size in self._hashing) > most):
+            self._hashing.popleft()[0].result()
 
     def __enter__(self) -> ShardFile:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         """Give the file its name; after an error, remove it."""
-        self._wait_for_hash()
+        self.wait_for_hash()
         if kind is not None:
+            self._hashers.shutdown()
             self._file.close()
             self._temporary.unlink(missing_ok=True)
             return
         if self._compress is not None:
             self._put(self._compress.flush())
-            self._wait_for_hash()
+            self.wait_for_hash()
+        self._hashers.shutdown()
         os.fsync(self._file.fileno())
         self._file.close()
         self._temporary.replace(self.path)
@@ -219,6 +223,8 @@ def write_in_order(file: ShardFile, given: Sequence[PlacedRecords]) -> Iterator[
     if (places[1:] > places[:-1]).all() and all(map(_is_whole, given)):
         for records in given:
             file.write(records.data)
+            if records.is_lent:
+                file.wait_for_hash()
             _note(file, records.places, records.lengths, records.labels)
             yield len(records.data)
         return
@@ -493,4 +499,4 @@ def _placed(shares: Sequence[_Share], slices: Sequence[slice], data: NDArray[np.
     labels = [share.labels[taken] for share, taken in pairs if share.labels is not None]
     places = np.concatenate([share.places[taken] for share, taken in pairs])
     starts = np.cumsum(lengths) - lengths
-    return PlacedRecords(places, data, starts, lengths, np.concatenate(labels) if labels else None)
+    return PlacedRecords(places, data, starts, lengths, np.concatenate(labels) if labels else None, is_lent=True)

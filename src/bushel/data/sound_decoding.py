@@ -185,15 +185,14 @@ def sound_pieces(
     data: bytes | Path, *, rate: int | None = None, channels: int | None = None
 ) -> tuple[SoundHeader, Iterator[Samples]]:
     """What a file says, and its samples as `decode_sound` has them, about a million moments at a time."""
+    if isinstance(data, Path) and data.suffix.lower() == ".flac" and (found := _flac(data, rate, channels)) is not None:
+        return found
     begun = _begin(data, is_whole=True)
     plain = _plain_wave(begun)
     if plain is not None and rate in (None, plain.header.rate) and channels in (None, plain.header.channels):
         return plain.header, _of_wave(plain)
-    if begun.head[:4] == b"fLaC" and (opened := _open_flac(data)) is not None:
-        header = SoundHeader(opened.samplerate, opened.channels, opened.frames / opened.samplerate)
-        if rate in (None, header.rate) and channels in (None, header.channels):
-            return header, _not_empty(_of_flac(opened))
-        opened.close()
+    if begun.head[:4] == b"fLaC" and (found := _flac(data, rate, channels)) is not None:
+        return found
     container = _open(data, begun.head)
     header = _header_of(container)
     if not header.rate or not header.channels:
@@ -204,14 +203,19 @@ def sound_pieces(
     return header, _not_empty(frames)
 
 
-def _open_flac(data: bytes | Path) -> Any:
-    """A FLAC file, opened by soundfile, which is faster than PyAV; None without soundfile."""
+def _flac(data: bytes | Path, rate: int | None, channels: int | None) -> tuple[SoundHeader, Iterator[Samples]] | None:
+    """A FLAC file of this rate and these channels by soundfile, which is faster than PyAV; None for any other."""
     try:
         import soundfile
 
-        return soundfile.SoundFile(io.BytesIO(data) if isinstance(data, bytes) else str(data))
+        opened = soundfile.SoundFile(io.BytesIO(data) if isinstance(data, bytes) else str(data))
     except (ImportError, OSError, RuntimeError):  # PyAV then says what is wrong with it
         return None
+    header = SoundHeader(opened.samplerate, opened.channels, opened.frames / opened.samplerate)
+    if opened.format == "FLAC" and rate in (None, header.rate) and channels in (None, header.channels):
+        return header, _not_empty(_of_flac(opened))
+    opened.close()
+    return None
 
 
 def _of_flac(file: Any) -> Iterator[Samples]:

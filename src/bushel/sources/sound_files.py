@@ -40,8 +40,7 @@ Edge: TypeAlias = Literal["pad", "drop"]
 _FILES = 64  # per partition, if files are cut into clips
 _BLOCK_BYTES = 1 << 20  # small, so that memory is reused
 _BLOCK_ROWS = 256
-_TOGETHER, _TOGETHER_BYTES = 64, 4 << 20  # files that are decoded together
-_PER_TASK = 8  # of them, per thread
+_TOGETHER, _TOGETHER_BYTES = 32, 4 << 20  # files that one thread decodes at a time
 
 
 def audio(
@@ -228,14 +227,13 @@ class AudioSource(FolderSource):
             yield self._block(made)
 
     def _decode_each(self, files: Iterator[int]) -> Iterator[tuple[int, Any]]:
-        """Files with what each holds: some at a time, and in threads if they need a decoder."""
-        for some in _in_portions(files, self.files.sizes):
-            found = self._plain(some)
-            left = [file for file in some if file not in found]
-            tasks = [left[at : at + _PER_TASK] for at in range(0, len(left), _PER_TASK)]
-            for task, decoded in map_in_threads(lambda task: [self._decoded(file) for file in task], tasks):
-                found |= zip(task, decoded, strict=True)
-            yield from ((file, found[file]) for file in some)
+        """Files with what each holds, some at a time, in threads."""
+        for some, decoded in map_in_threads(self._decode_some, _in_portions(files, self.files.sizes)):
+            yield from zip(some, decoded, strict=True)
+
+    def _decode_some(self, files: Sequence[int]) -> Any:
+        plain = self._plain(files)
+        return [plain.get(file) or self._decoded(file) for file in files]
 
     def _plain(self, files: Sequence[int]) -> dict[int, Any]:
         """What those of the files hold that need no decoder."""
