@@ -1,5 +1,6 @@
 """Workers: processes that do tasks, say what became of them, and never outlive the build."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -220,3 +221,13 @@ class Looking:
         with Path(self.seen).open("a") as file:
             file.write("starts\n" if is_waiting else "does not start\n")
         return sample
+
+
+def test_modules_that_workers_import_early_are_there():
+    from bushel.building import engines, options
+
+    for name in (*engines._IMPORTED_LATE, *options._IMPORTS):
+        module, _, function = name.partition(":")
+        if module.startswith("bushel."):
+            assert not function or callable(getattr(importlib.import_module(module), function))
+            importlib.import_module(module)

@@ -33,7 +33,7 @@ __all__ = ["Run", "built_before", "check_outside", "check_schema", "helpers_of",
 
 _TABLES, _TEXTS = frozenset(suffixes_of("table")), frozenset(suffixes_of("text"))
 # What workers that read tables import; no code of users that could need pandas runs in them.
-_IMPORTS = ("bushel.building.tasks.tasks", "pyarrow.csv", "pyarrow.parquet", "bushel.sources.tables.arrow:spare_pandas")
+_IMPORTS = ("bushel.building.tasks", "pyarrow.csv", "pyarrow.parquet", "bushel.sources.tables.arrow:spare_pandas")
 _SMALL_TABLE = 48 << 20  # bytes that can be read before processes would have started
 # Seconds after which workers start: once the source is open, or once the build turns out not to be short.
 _OPENED, _LONG_PLAN = 0.05, 0.3

@@ -322,7 +322,7 @@ def _image(keras: Any, given: Input, x: Any, train: Split) -> Any:
     elif given.mean:
         x = keras.layers.Normalization(mean=given.mean, variance=np.square(given.std))(x)
     side = int(given.shape[0] or 32)
-    if _HALVED < side <= _SMALL and len(train) < FEW_IMAGES:  # as good with so few, in a third of the time
+    if _HALVED < side <= _SMALL and len(train) < FEW_IMAGES:  # which takes a third of the time
         x, side = keras.layers.AveragePooling2D(2, padding="same")(x), (side + 1) // 2
     return _convolutions(keras, x, side)
 
