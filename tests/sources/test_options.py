@@ -72,6 +72,11 @@ def test_a_value_of_another_type_is_refused_by_name(option: str, value: Any, why
         sources.table(tmp_path / "t.csv", **{option: value})
 
 
+def test_an_option_of_whole_numbers_refuses_a_fraction(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"rate must be a whole number, got 1\.5"):
+        sources.audio(tmp_path, rate=1.5)  # type: ignore[arg-type]
+
+
 def test_the_command_takes_lists_with_commas_and_numbers_as_names(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,3,label\n1,k,x\n2,l,y\n")
     arguments = ["build", str(tmp_path / "t.csv"), str(tmp_path / "out")]

@@ -187,6 +187,12 @@ def test_bytes_that_are_not_utf8_name_file_and_line(tmp_path: Path) -> None:
         table(path)
 
 
+def test_bytes_without_a_newline_that_are_not_text_are_reported_with_their_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\x1bJ\x04\0D\xa3")
+    with pytest.raises(FileProblem, match=r"a\.csv: line 1: byte 0xa3 is not UTF-8"):
+        table(tmp_path / "a.csv")
+
+
 @pytest.mark.usefixtures("small_blocks")
 def test_gzip_is_read_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"

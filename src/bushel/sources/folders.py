@@ -54,22 +54,17 @@ LeaveOut: TypeAlias = Callable[[bytes], str | None]
 
 
 _SUFFIXES = {
-    source: tuple(suffix.encode() for suffix in suffixes_of(source)) for source in ("images", "text", "video", "audio")
+    source: tuple(suffix.encode() for suffix in suffixes_of(source)) for source in {kind.source for kind in KINDS}
 }
 _UNREAD_IMAGES = next(
     tuple(suffix.encode() for suffix in kind.suffixes) for kind in KINDS if kind.name == "other image"
 )
 _TABLES = tuple(suffix.encode() for suffix in suffixes_of("table"))
-_NOT_TAKEN = {
-    "images": "files that are not images",
-    "text": "files that are not text",
-    "video": "files that are not videos",
-    "audio": "files that are not sound",
-}
+_CALLED = {"video": "videos", "audio": "sound"}  # what a source takes, if it is not called that itself
 
 
 def files_of(source: str) -> LeaveOut:
-    """Leave out all files except those of a source: images, text, video or audio."""
+    """Leave out all files except those of a source, such as images."""
     return partial(_left_out, source)
 
 
@@ -83,7 +78,7 @@ def _left_out(source: str, name: bytes) -> str | None:
     if lower.endswith(_SUFFIXES[source]) or (source == "text" and b"." not in name):
         return None
     is_unread = source == "images" and lower.endswith(_UNREAD_IMAGES)
-    return "images in formats that are not read" if is_unread else _NOT_TAKEN[source]
+    return "images in formats that are not read" if is_unread else f"files that are not {_CALLED.get(source, source)}"
 
 
 def images_or_bare(name: bytes) -> str | None:
@@ -327,7 +322,7 @@ def digest_of(files: FileList) -> str:
 class FolderSource:
     """What sources of files in folders share: the files, and labels and splits from folder names."""
 
-    takes: ClassVar[str]  # images, text, video or audio
+    takes: ClassVar[str]  # a source of `file_kinds`, such as images
     any_thread: ClassVar[bool] = True
     path: str
     class_folder: ClassFolder

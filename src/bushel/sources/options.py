@@ -77,6 +77,8 @@ class Option(NamedTuple):
         if is_word and self.plain_type is not str:
             wanted = "True or False" if self.plain_type is bool else "a number"
             raise ValueError(f"{self.name} must be {wanted}, got {value!r}")
+        if isinstance(value, float) and self.plain_type is int and float not in get_args(self.type):
+            raise ValueError(f"{self.name} must be a whole number, got {value!r}")
 
 
 @cache

@@ -48,6 +48,7 @@ CODECS = {
     "lz4": Codec((".lz4",), b"\x04\x22", is_text=True),
     "xz": Codec((".xz",), b"\xfd7"),
 }
+assert all(len(codec.magic) == 2 for codec in CODECS.values() if codec.is_text), "text is recognised by two bytes"
 SHARD_CODECS = {name: codec for name, codec in CODECS.items() if codec.window_bits}
 _SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
 

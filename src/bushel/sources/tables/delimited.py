@@ -140,10 +140,11 @@ class DelimitedFile:
             raise FileProblem(
                 self.path, "its lines end in carriage returns alone", help=["Make them newlines: tr '\\r' '\\n'"]
             )
-        check_utf8(self.path, block.text[: block.text.find(b"\n") + 1], 0)
+        check_utf8(self.path, block.text.partition(b"\n")[0], 0)
         dialect = find_dialect(self.path, block.text, self.layout)
         # The header is ASCII except for its names, so its length in the file differs only if the encoding does.
         before = block.text[: dialect.end]
+        check_utf8(self.path, before, 0)
         length = len(before.decode().encode(file.encoding)) if file.is_seekable else dialect.end
         return dialect, block.start + length
 
