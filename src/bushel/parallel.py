@@ -25,7 +25,7 @@ from itertools import repeat
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -37,6 +37,7 @@ __all__ = [
     "Ahead",
     "Crew",
     "Helpers",
+    "SharedFolder",
     "Stopwatch",
     "Template",
     "Timing",
@@ -576,6 +577,14 @@ def _read(link: socket.socket, size: int) -> bytes:
 
 # Does work on every part; the results may come in any order. None if there are no helpers.
 Helpers: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]] | None
+
+
+class SharedFolder(NamedTuple):
+    """A folder that all machines of a cluster must be able to write to."""
+
+    folder: Path
+    shown: Path  # the part of it that the user knows
+    help: str  # how to make it one
 
 
 def do_all(helpers: Helpers, work: Callable[[T], R], parts: Sequence[T]) -> list[R]:

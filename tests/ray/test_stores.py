@@ -134,7 +134,7 @@ def test_a_node_that_has_no_bucket_or_no_shared_folder_is_named_at_the_start(
         bushel.build(arrays, f"{bucket}/there", run=Run(engine=bushel.ray.engine(cluster.address)))
     first, second = str(caught.value).splitlines()
     assert first.startswith(f"{hidden}: node odd (")
-    assert first.endswith(") cannot write here")
+    assert first.endswith(") cannot write here: no such file or directory")
     assert second == "  BUSHEL_WORK must name a folder that all nodes share, at the same path."
     assert not list(as_path(f"{bucket}/there").iterdir())
 

@@ -16,7 +16,8 @@ from bushel.reading import Workers, pipeline
 from bushel.reading import shards as reading
 from bushel.reading.dataset import open_shards
 from bushel.records.index import StaleIndex, load_index
-from bushel.storage import ArrayInStore, as_path, cache, stores, write_whole
+from bushel.storage import as_path, cache, stores, write_whole
+from bushel.storage.cache import ArrayInStore
 from bushel.storage.objects import ObjectPath
 
 ROWS = 700

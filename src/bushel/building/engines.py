@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import Stopped
-from bushel.parallel import Crew, WorkerEnded
+from bushel.parallel import Crew, SharedFolder, WorkerEnded
 
 __all__ = [
     "BuildProgress",
@@ -165,7 +165,7 @@ class Engine(Protocol):
 
     is_remote: bool  # workers may be on other machines, which must see the source
 
-    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+    def look(self, reads: Sequence[Path], writes: Sequence[SharedFolder], versions: Mapping[str, str]) -> None:
         """Refuse workers that cannot read or write these, or that have other versions."""
         ...
 
@@ -252,7 +252,7 @@ class LocalEngine:
         if starter is not None:
             starter.join()
 
-    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+    def look(self, reads: Sequence[Path], writes: Sequence[SharedFolder], versions: Mapping[str, str]) -> None:
         """Nothing to do: workers see and have what this process does."""
 
     def counters(self, path: Path, tasks: int) -> Counters:

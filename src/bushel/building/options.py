@@ -22,7 +22,7 @@ from bushel.errors import FileProblem, understood
 from bushel.parallel import Helpers, available_cores
 from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
 from bushel.sources.protocol import Source
-from bushel.storage import AnyPath, as_path, list_files, local_paths
+from bushel.storage import AnyPath, as_path, may_have_changed
 from bushel.storage.file_kinds import suffixes_of
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_from_data
@@ -102,7 +102,7 @@ def _tables_in(source: Mapping[str, Any] | AnyPath | None) -> list[Path]:
     """The files of text or tables that a source names; none if it names others."""
     if isinstance(source, Mapping):
         source = source.get("path") if "image_column" not in source else None
-    paths = local_paths([source]) if isinstance(source, str | PathLike) else []
+    paths = [as_path(source)] if isinstance(source, str | PathLike) else []
     return [path for path in paths if path.suffix.lower() in _TABLES | _TEXTS and path.is_file()]
 
 
@@ -166,18 +166,10 @@ def built_before(out: Path, recipe: Recipe, source: Source, transforms: Sequence
     same = msgspec.structs.replace(recipe, source=described, out=None)
     if manifest.generation or manifest.versions != versions() or manifest.recipe != msgspec.to_builtins(same):
         return None
-    written = (as_path(out) / MANIFEST_NAME).stat().st_mtime_ns
-    paths = paths_in(described)
-    if local_paths([out, *paths]) != [out, *paths] or any(_newest_change(path) > written for path in paths):
+    if may_have_changed(paths_in(described), since=as_path(out) / MANIFEST_NAME):
         return None
     is_whole = all((out / s.path).exists() for split in manifest.splits.values() for s in split.shards)
     return manifest if is_whole and (recipe.balance or recipe.limit or _has_same_keys(out, manifest, source)) else None
-
-
-def _newest_change(path: Path) -> int:
-    """When a file, or something in a folder, changed last, in nanoseconds."""
-    inside = path.rglob("*") if path.is_dir() else list_files(path)
-    return max(int(one.stat().st_mtime_ns) for one in [*([path] if path.exists() else []), *inside])
 
 
 def _has_same_keys(out: Path, manifest: Manifest, source: Source) -> bool:

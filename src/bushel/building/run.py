@@ -27,7 +27,7 @@ from bushel.building.output.journal import (
     read_quarantine,
     versions,
 )
-from bushel.building.output.output_folder import OutputStore, open_output
+from bushel.building.output.output_folder import open_output
 from bushel.building.output.publish import largest_narrowings, publish
 from bushel.building.planning.draft import Frozen
 from bushel.building.planning.plan import Plan, load_plan, recut, save_plan
@@ -427,7 +427,7 @@ class _Build:
             counters=counters,
             deliver_to=self.output.deliver_to,
             build=self.journal.identity.digest if self.output.deliver_to else "",
-            is_spread=isinstance(self.output, OutputStore) and self.output.is_spread,
+            is_spread=self.output.is_spread,
         )
 
     def _run_stage(

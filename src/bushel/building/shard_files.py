@@ -8,9 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -28,11 +26,11 @@ from bushel.errors import FileProblem
 from bushel.records.files import Compression, open_file
 from bushel.records.index import Index, ObjectOrigin, index_path, keys_path, load_index, save_index, tie_of
 from bushel.storage import (
+    fetch_extents,
     give_name,
     load_bytes,
-    local_paths,
     map_array,
-    read_past_cache,
+    map_reads,
     sync_folder,
     temporary_path,
     upload,
@@ -57,7 +55,6 @@ _HASHED_HERE = 1 << 18  # bytes that can be hashed before a thread would have be
 _HASHED_LATER = 16 << 20  # bytes that may wait to be hashed
 RUN_BYTES = 48 << 20  # sorted at a time
 WINDOW_BYTES = 16 << 20  # merged at a time
-_AT_ONCE = 16  # requests to a store
 # `segments.npy` has, per run and shard, the number of its first record and the byte where that begins, and one more.
 _EDGES, _PLACES, _LENGTHS, _LABELS, _DATA = "segments.npy", "places.npy", "lengths.npy", "labels.npy", "data"
 
@@ -412,12 +409,8 @@ def merge_runs(
     `files` are those of the runs, by name. What is in a store is first copied to a file in `scratch`. The next window
     reuses the memory of what is yielded.
     """
-    is_here = all(local_paths([path]) for path in islice(files.values(), 1))
-    with ThreadPoolExecutor(_AT_ONCE) if not is_here else nullcontext() as pool:
-        found = (pool.map if pool else map)(lambda stem: _shares(files, stem, shard), stems)
-        shares = [share for some in found for share in some]
-        if pool:
-            shares = _brought(shares, scratch / "runs", pool)
+    found = map_reads(lambda stem: _shares(files, stem, shard), stems, next(iter(files.values()), scratch))
+    shares = _brought([share for some in found for share in some], scratch / "runs")
     if not shares:
         return
     limits = _windows(shares, planned)
@@ -431,21 +424,11 @@ def merge_runs(
         yield [_placed(shares, slices, memory[: sizes[window]])]
 
 
-def _brought(shares: Sequence[_Share], path: Path, pool: ThreadPoolExecutor) -> list[_Share]:
-    """The same shares, with their records in a file on this machine."""
-    sizes = [int(share.lengths.sum()) for share in shares]
-    here = [
-        replace(share, path=path, first_byte=end - size)
-        for share, size, end in zip(shares, sizes, accumulate(sizes), strict=True)
-    ]
-    path.touch()
-    with path.open("r+b", buffering=0) as file:
-
-        def bring(there: _Share, own: _Share, size: int) -> None:
-            os.pwrite(file.fileno(), read_past_cache(there.path, there.first_byte, size), own.first_byte)
-
-        deque(pool.map(bring, shares, here, sizes), maxlen=0)
-    return here
+def _brought(shares: Sequence[_Share], into: Path) -> list[_Share]:
+    """The same shares, with their records in files on this machine."""
+    extents = [(share.path, share.first_byte, int(share.lengths.sum())) for share in shares]
+    here = zip(shares, fetch_extents(extents, into), strict=True)
+    return [replace(share, path=path, first_byte=first) for share, (path, first) in here]
 
 
 def _memory(size: int) -> NDArray[np.uint8]:

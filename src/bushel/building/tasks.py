@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.building.engines import Counters
-from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarantined, journal_in
+from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarantined, StoredJournal
 from bushel.building.planning.plan import Plan, load_plan
 from bushel.building.record_encoding import BlockEncoder, BlockLearner, learnt_blocks, save_fits
 from bushel.building.shard_files import (
@@ -93,7 +93,7 @@ class Job:
     @property
     def journal(self) -> Journal:
         """The journal of the build."""
-        return journal_in(self.deliver_to if self.is_spread and self.deliver_to else self.out)
+        return StoredJournal(self.deliver_to) if self.is_spread and self.deliver_to else Journal(self.out)
 
     @cached_property
     def runs(self) -> dict[str, Path]:

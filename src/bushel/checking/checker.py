@@ -33,8 +33,8 @@ from bushel.checking.rules.registry import (
 from bushel.checking.rules.registry import select as select_rules
 from bushel.data.tf_schema import read_pbtxt
 from bushel.errors import BushelError, FileProblem
-from bushel.parallel import Crew, Stopwatch, Timing, available_cores
-from bushel.storage import AnyPath, local_paths
+from bushel.parallel import Crew, SharedFolder, Stopwatch, Timing, available_cores
+from bushel.storage import AnyPath, as_path, disk_folders, disk_sizes
 
 _LARGE = 256 << 20  # bytes of data that processes share out
 
@@ -118,8 +118,7 @@ def check(
     all_rules()
     with rules_as_they_were():
         paths = _paths_of(data)
-        folders = [path for path in local_paths(paths or ()) if path.is_dir()]
-        settings = load_settings(folders, trust_settings=trust_settings, rules=rules)
+        settings = load_settings(disk_folders(paths or ()), trust_settings=trust_settings, rules=rules)
         checks = _Checks(_select(settings, select, ignore), plan or ReadingPlan(), progress, engine)
         try:
             with checks.stopwatch.stage("read"):
@@ -170,7 +169,7 @@ class _Processes:
     def __init__(self, cores: int) -> None:
         self._cores, self._crew = cores, Crew()
 
-    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+    def look(self, reads: Sequence[Path], writes: Sequence[SharedFolder], versions: Mapping[str, str]) -> None:
         """Nothing: they see what this process sees."""
 
     def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], *, memory: int = 0) -> Iterator[Any]:  # noqa: ARG002
@@ -187,7 +186,7 @@ class _Processes:
 def _processes_for(files: Sequence[FileFacts]) -> FileEngine | None:
     """Processes that share out the files, where there is so much to read that starting them pays; else None."""
     cores = available_cores()
-    sizes = [path.stat().st_size for path in local_paths(file.path for file in files) if path.is_file()]
+    sizes = disk_sizes(file.path for file in files)
     return _Processes(cores) if cores > 1 and len(sizes) >= cores and sum(sizes) >= _LARGE else None
 
 
@@ -228,7 +227,7 @@ class _Checks:
 
             parsed = parse(resolve_script(script))
             self.checked["script"] = str(script)
-        self.folders = [path for path in local_paths(paths or ()) if path.is_dir()]
+        self.folders = disk_folders(paths or ())
         if parsed is not None and _has_no_records(self.folders):
             paths = _folders_of_records(self.folders)
         if data is not None and (paths or not self.folders):
@@ -263,7 +262,7 @@ class _Checks:
         engine = self.engine or _processes_for(files)
         try:
             if engine is not None:
-                engine.look(local_paths([*paths, *against]), (), {})
+                engine.look([as_path(path) for path in (*paths, *against)], (), {})
             self.data = read_data(
                 files,
                 manifest=manifest,

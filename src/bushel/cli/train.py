@@ -177,10 +177,9 @@ def train(
 
 def _default_folder(data: str) -> str:
     """Next to the data; here, if that is in a store."""
-    from bushel.storage import as_path, local_paths
+    from bushel.storage import local_name
 
-    place = data if local_paths([data]) else as_path(data).name
-    return f"{place.rstrip('/').removesuffix('.tfrecord')}-run"
+    return f"{local_name(data).rstrip('/').removesuffix('.tfrecord')}-run"
 
 
 def _begun(out: str) -> Options:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import math
 import os
-import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -21,7 +18,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch, missing_package
-from bushel.storage import local_copy, local_paths, write_array, write_whole
+from bushel.storage import local_copy, new_folder, write_array, write_whole
 
 ALIGNMENT = 64
 _NO_POOL = _native.Pool(0)
@@ -536,13 +533,7 @@ def is_spooled(spooled: Path | None, folder: Path | None) -> bool:
 
 def spool_columns(columns: dict[str, Column], within: Path | None) -> Path:
     """Write columns into a new folder `within` another, or within a temporary one; it is removed with this process."""
-    if within is not None and not local_paths([within]):  # in a store, from which the build removes it
-        folder = within / uuid.uuid4().hex
-    else:
-        if within is not None:
-            within.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="bushel-", dir=within))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = new_folder(within)
     write_columns(folder, columns)
     return folder
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from bushel import __version__
 from bushel.errors import BushelError, FileProblem, missing_package
-from bushel.parallel import available_cores
-from bushel.storage import fixed_part, local_paths, paths_below
+from bushel.parallel import SharedFolder, available_cores
+from bushel.storage import Witness, sharing_help, witnesses
 
 __all__ = ["Node", "connect", "disconnect", "look", "nodes", "require_ray", "signals"]
 
@@ -31,7 +31,6 @@ TURN = 0.5  # seconds that Ray is left alone with a signal
 _NOTICED = 3.0  # seconds after which a node that did not answer is asked again
 _KNOCK = 10.0  # seconds for a cluster to be found
 _NONE_RUNNING = "no Ray cluster is running on this machine"
-_SAMPLED = 8  # files of a source that each node checks
 
 
 class _Signals:
@@ -236,24 +235,20 @@ def _name(node: Mapping[str, Any]) -> str:
     return name if name == host else f"{name} ({host})"
 
 
-def look(reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+def look(reads: Sequence[Path], writes: Sequence[SharedFolder], versions: Mapping[str, str]) -> None:
     """Ask every node whether it has these versions, sees the same files as this machine, and can write to folders."""
     import ray
 
     expected = {"python": ".".join(map(str, sys.version_info[:3])), "bushel": __version__, **versions}
-    seen = _as_seen_here(reads)
-    tokens = [folder / f".seen-{uuid.uuid4().hex}" for folder in writes]
+    seen = witnesses(reads)
+    tokens = [write.folder / f".seen-{uuid.uuid4().hex}" for write in writes]
     for token in tokens:
         token.write_text(token.name)
-    stored = [str(fixed_part(path)) for path in reads if not local_paths([path])]
-    ask = ray.remote(num_cpus=0, max_retries=1)(
-        _question(list(expected), [path for path, _ in seen], stored, [str(token.absolute()) for token in tokens])
-    )
+    question = _question(list(expected), seen, [str(token.absolute()) for token in tokens])
     try:
-        for node, answer in _answers(ask):
-            _judge(node, answer, expected, seen)
-            _judge_stores(node, stored, answer)
-            _judge_writing(node, writes, answer)
+        for node, answer in _answers(ray.remote(num_cpus=0, max_retries=1)(question)):
+            _judge_versions(node, answer["versions"], expected)
+            _judge_files(node, answer, seen, writes)
     finally:
         for token in tokens:
             token.unlink(missing_ok=True)
@@ -312,33 +307,9 @@ def _first_line(error: Exception) -> str:
     return lines[-1] if lines[0].endswith(":") else lines[0]
 
 
-def _as_seen_here(paths: Sequence[Path]) -> list[tuple[str, tuple[int, int]]]:
-    """Files, and a few of those in folders and patterns, with size and time; missing ones are reported elsewhere."""
-    import glob
-    from itertools import islice
-
-    found: list[Path] = []
-    for path in local_paths(paths):
-        if path.is_dir():
-            found += [path, *_some(list(islice(paths_below(path), 10_000)))]
-        elif path.exists():
-            found.append(path)
-        elif glob.has_magic(str(path)):
-            found += _some(sorted(Path(name) for name in glob.iglob(str(path), recursive=True)))
-    return [(str(path.absolute()), _facts(path)) for path in dict.fromkeys(found)]
-
-
-def _some(paths: list[Path]) -> list[Path]:
-    return paths[:: max(1, len(paths) // _SAMPLED)][:_SAMPLED]
-
-
-def _facts(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return (-1, 0) if path.is_dir() else (status.st_size, int(status.st_mtime))
-
-
-def _question(names: list[str], reads: list[str], stored: list[str], tokens: list[str]) -> Any:
+def _question(names: list[str], seen: Sequence[Witness], tokens: list[str]) -> Any:
     """The question to a node. It is sent as code, so that a node without bushel can answer too."""
+    given, here = [(witness.path, witness.facts) for witness in seen], __version__
 
     def answer() -> dict[str, Any]:
         import contextlib
@@ -365,27 +336,14 @@ def _question(names: list[str], reads: list[str], stored: list[str], tokens: lis
             for library in filter(None, _native.codecs().values()):  # of the core, and no packages
                 name, _, version = library.rpartition(" ")
                 versions[name] = version
-        seen = []
-        for path in reads:
-            try:
-                status = os.stat(path)  # noqa: PTH116
-                is_folder = os.path.isdir(path)  # noqa: PTH112
-                seen.append((-1, 0) if is_folder else (status.st_size, int(status.st_mtime)))
-                if not os.access(path, os.R_OK):
-                    seen[-1] = (-3, 0)
-            except OSError:
-                seen.append((-2, 0))
-        if versions["bushel"] == "none":
-            return {"versions": versions, "seen": seen, "stored": [], "written": []}
+        if versions["bushel"] != here:
+            return {"versions": versions, "seen": [], "written": []}
+        from bushel.storage import Witness, as_path, fault_of_witness
 
-        def fault_of(path: str, is_written: bool) -> str:
-            """Why a node cannot use a path; empty if it can."""
-            from bushel.storage import as_path
-
+        def fault_of_writing(path: str) -> str:
+            """Why a node cannot write where this file is; empty if it can."""
             try:
                 found = as_path(path)
-                if not is_written:
-                    return "" if found.exists() else "it is not there"
                 if found.read_text() != found.name:
                     return "another folder is there"
                 beside = found.with_name(f"{found.name}-{os.getpid()}-{os.urandom(4).hex()}")
@@ -398,22 +356,16 @@ def _question(names: list[str], reads: list[str], stored: list[str], tokens: lis
 
         return {
             "versions": versions,
-            "seen": seen,
-            "stored": [fault_of(path, False) for path in stored],
-            "written": [fault_of(path, True) for path in tokens],
+            "seen": [fault_of_witness(Witness(*witness)) for witness in given],
+            "written": [fault_of_writing(path) for path in tokens],
         }
 
     return answer
 
 
-def _judge(
-    node: Node,
-    answer: Mapping[str, Any],
-    expected: Mapping[str, str],
-    seen: Sequence[tuple[str, tuple[int, int]]],
-) -> None:
+def _judge_versions(node: Node, found: Mapping[str, str], expected: Mapping[str, str]) -> None:
     for name, version in expected.items():
-        theirs = answer["versions"].get(name)
+        theirs = found.get(name)
         if theirs == "none":
             raise BushelError(f"node {node.name} has no {name}, and here is {version}", help=["Install it there too."])
         if theirs != version:
@@ -421,33 +373,14 @@ def _judge(
                 f"node {node.name} has {name} {theirs}, and here is {version}",
                 help=["The same versions write the same bytes: install one of them everywhere."],
             )
-    for (path, here), there in zip(seen, answer["seen"], strict=True):
-        if tuple(there) != here:
-            what = {-2: "does not see it", -3: "has no permission to read it"}.get(there[0], "sees another file there")
-            raise FileProblem(path, f"node {node.name} {what}", help=["Sources must be at the same path on all nodes."])
 
 
-_CREDENTIALS = "All nodes need the store's credentials, region and endpoint, each in its own environment."
-
-
-def _judge_stores(node: Node, stored: Sequence[str], answer: Mapping[str, Any]) -> None:
-    for path, fault in zip(stored, answer["stored"], strict=True):
+def _judge_files(
+    node: Node, answer: Mapping[str, Any], seen: Sequence[Witness], writes: Sequence[SharedFolder]
+) -> None:
+    for witness, fault in zip(seen, answer["seen"], strict=True):
         if fault:
-            raise FileProblem(path, f"node {node.name} does not see it: {fault}", help=[_CREDENTIALS])
-
-
-def _judge_writing(node: Node, writes: Sequence[Path], answer: Mapping[str, Any]) -> None:
-    """Check the folder of a build, and the store that it goes to, if any."""
-    for folder, fault in zip(writes, answer["written"], strict=True):
-        if not fault:
-            continue
-        if not local_paths([folder]):
-            raise FileProblem(folder.parent, f"node {node.name} cannot write here: {fault}", help=[_CREDENTIALS])
-        goes_on = len(local_paths(writes)) < len(writes)
-        help = "BUSHEL_WORK must name" if goes_on else "OUT must be"
-        place = folder.parent.parent if goes_on else folder.parent
-        raise FileProblem(
-            place,
-            f"node {node.name} cannot write here",
-            help=[f"{help} a folder that all nodes share, at the same path."],
-        )
+            raise FileProblem(witness.path, f"node {node.name} {fault}", help=[sharing_help(witness.path)])
+    for write, fault in zip(writes, answer["written"], strict=True):
+        if fault:
+            raise FileProblem(write.shown, f"node {node.name} cannot write here: {fault}", help=[write.help])

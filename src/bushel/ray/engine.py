@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import BushelError, Stopped, quantity, readable_size
+from bushel.parallel import SharedFolder
 from bushel.ray import cluster
 
 __all__ = ["ActorCounters", "RayEngine", "engine", "start_counting"]
@@ -201,7 +202,7 @@ class RayEngine:
                     "the Ray cluster has no node with a CPU", help=["Add one with `ray start --address`."]
                 )
 
-    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+    def look(self, reads: Sequence[Path], writes: Sequence[SharedFolder], versions: Mapping[str, str]) -> None:
         """Ask every node whether it sees what it will need."""
         self.join()
         if writes and self._counting is None:

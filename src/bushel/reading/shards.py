@@ -23,9 +23,8 @@ from bushel.parallel import REQUESTS, in_background
 from bushel.records.files import FOOTER, HEADER, Chunk, Skipped, open_file
 from bushel.records.index import Index, index_path, load_lengths, obtain_index, second_look
 from bushel.records.manifest import ShardEntry, other_size, repair_help
-from bushel.storage import cache, describe_os_error, open_to_read, status_of
+from bushel.storage import cache, describe_os_error, kept_bytes, open_to_read, status_of
 from bushel.storage.cache import Blocks, Ranges, Spot, the_cache
-from bushel.storage.objects import ObjectPath
 
 __all__ = [
     "Decoded",
@@ -132,17 +131,15 @@ class OpenShard:
 
     def _load_lengths(self) -> NDArray[np.uint32] | None:
         """The lengths of its records, from the cache of this machine or from the beginning of its index."""
-        assert isinstance(self.path, ObjectPath)
-        assert self.promised is not None
-        name = f"{cache.name_of(self.path, self.path.status())}.lengths"
-        kept = the_cache().find(name)
         promise = self.promised
-        if kept is None and (lengths := load_lengths(self.path, promise.records, promise.sha256)) is not None:
-            the_cache().add(name, lengths.tobytes())
-            kept = the_cache().find(name) or lengths.tobytes()
-        if kept is None or len(kept) != 4 * self.promised.records:
-            return None
-        return np.frombuffer(kept, np.uint32)
+        assert promise is not None
+
+        def load() -> bytes | None:
+            lengths = load_lengths(self.path, promise.records, promise.sha256)
+            return None if lengths is None else lengths.tobytes()
+
+        kept = kept_bytes(self.path, "lengths", load)
+        return None if kept is None or len(kept) != 4 * promise.records else np.frombuffer(kept, np.uint32)
 
     def _load(self) -> tuple[Index, dict[int, Skipped]]:
         index, damage = obtain_index(self.path)

@@ -25,8 +25,8 @@ from bushel.storage import (
     finish_move,
     leaves,
     list_files,
-    local_paths,
     natural_order,
+    read_if_there,
     shard_paths,
     sizes_in,
     status_of,
@@ -115,8 +115,7 @@ def has_manifest(folder: AnyPath) -> bool:
     If a build was killed while it replaced one, that is finished first.
     """
     folder = as_path(folder)
-    is_there = (folder / MANIFEST_NAME).is_file() or any(finish_move(path) for path in local_paths([folder]))
-    return is_there or tfds_folder(folder) is not None
+    return (folder / MANIFEST_NAME).is_file() or finish_move(folder) or tfds_folder(folder) is not None
 
 
 def read_manifest(folder: AnyPath) -> Manifest:
@@ -128,15 +127,14 @@ def read_manifest(folder: AnyPath) -> Manifest:
 
 
 def find_manifest(folder: AnyPath) -> Manifest | None:
-    """The manifest of a finished dataset; None for any other path. A store is not asked first whether it is there."""
-    return None if local_paths([folder]) and not has_manifest(folder) else _read(as_path(folder))
+    """The manifest of a finished dataset; None for any other path."""
+    finish_move(as_path(folder))
+    return _read(as_path(folder))
 
 
 def _read(folder: Path) -> Manifest | None:
     path = folder / MANIFEST_NAME
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
+    if (text := read_if_there(path)) is None:
         described = tfds_folder(folder)
         return None if described is None else _of_tfds(folder, described)
     try:

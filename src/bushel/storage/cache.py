@@ -18,7 +18,7 @@ import threading
 import time
 import uuid
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import lru_cache
 from itertools import groupby, islice, takewhile
@@ -42,6 +42,7 @@ __all__ = [
     "Ranges",
     "Spot",
     "is_fetched",
+    "kept_bytes",
     "local_copy",
     "the_cache",
 ]
@@ -251,6 +252,18 @@ def the_cache() -> Cache:
 def local_copy(path: Path) -> Path:
     """A file on this machine with the same bytes: the path itself, or a copy in the cache."""
     return the_cache().copy_of(path) if isinstance(path, ObjectPath) else path
+
+
+def kept_bytes(path: Path, what: str, make: Callable[[], bytes | None]) -> Any:
+    """What `make` finds out about a file in a store: kept in the cache for as long as the file is the same one."""
+    if not isinstance(path, ObjectPath):
+        return make()
+    name = f"{name_of(path, path.status())}.{what}"
+    kept = the_cache().find(name)
+    if kept is None and (made := make()) is not None:
+        the_cache().add(name, made)
+        kept = the_cache().find(name) or made
+    return kept
 
 
 Block: TypeAlias = tuple[int, int]  # number of the file, and of the block in it

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import socket
 import stat
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +36,17 @@ __all__ = [
     "check_writable",
     "copy_file",
     "describe_os_error",
+    "fetch_extents",
     "give_name",
     "load_bytes",
+    "map_reads",
+    "new_folder",
     "open_in_order",
     "open_to_read",
     "openable",
     "read_each",
     "read_head",
+    "read_if_there",
     "read_past_cache",
     "read_together",
     "remove_below",
@@ -50,6 +58,8 @@ __all__ = [
     "write_whole",
 ]
 
+T = TypeVar("T")
+R = TypeVar("R")
 _AT_ONCE = 16  # small objects under way
 
 
@@ -174,6 +184,41 @@ def read_head(path: Path, most: int) -> bytes:
         return file.read(most)
 
 
+def read_if_there(path: Path) -> bytes | None:
+    """All bytes of a file; None if there is no such file, which a store is not asked first."""
+    if not isinstance(path, ObjectPath) and not path.is_file():
+        return None
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def map_reads(read: Callable[[T], R], items: Iterable[T], place: Path) -> Iterator[R]:
+    """What `read` returns for each item, in order; several at a time if `place` is in a store, which answers slowly."""
+    if isinstance(place, ObjectPath):
+        return iter(Ahead(read, items, threads=_AT_ONCE, ahead=_AT_ONCE))
+    return map(read, items)
+
+
+def fetch_extents(extents: Sequence[tuple[Path, int, int]], into: Path) -> list[tuple[Path, int]]:
+    """Where bytes are on this machine: in their files, or, if those are in a store, one after the other in a new one.
+
+    An extent is a file, an offset and a size.
+    """
+    if not any(isinstance(path, ObjectPath) for path, _, _ in extents):
+        return [(path, start) for path, start, _ in extents]
+    starts = [0, *accumulate(size for _, _, size in extents)]
+    with into.open("wb", buffering=0) as file, ThreadPoolExecutor(_AT_ONCE) as pool:
+
+        def fetch(extent: tuple[Path, int, int], at: int) -> None:
+            path, start, size = extent
+            os.pwrite(file.fileno(), read_past_cache(path, start, size), at)
+
+        deque(pool.map(fetch, extents, starts), maxlen=0)
+    return [(into, start) for start in starts[:-1]]
+
+
 def read_each(paths: Iterable[Path], *, most_bytes: int | None = None) -> Iterator[tuple[Path, Callable[[], bytes]]]:
     """Small files, each with a function that returns its bytes or raises; those in a store are fetched in advance.
 
@@ -217,6 +262,20 @@ def read_together(folder: Path, names: tuple[Any, Any], sizes: Any, *, threads: 
     found: Any = _native.read_files(os.fsencode(folder), *names, sizes, threads)
     data, faults = found
     return None if faults.any() else data
+
+
+def new_folder(within: Path | None) -> Path:
+    """A new folder in another, or in the system's temporary one, that is removed with this process.
+
+    In a store it stays until whoever owns `within` removes it: other machines may still read it.
+    """
+    if isinstance(within, ObjectPath):
+        return within / uuid.uuid4().hex
+    if within is not None:
+        within.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="bushel-", dir=within))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def temporary_path(path: Path) -> Path:

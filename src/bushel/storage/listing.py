@@ -23,22 +23,31 @@ __all__ = [
     "TFDS_INFO",
     "AnyPath",
     "Scanner",
+    "Witness",
     "as_path",
+    "disk_folders",
+    "disk_sizes",
+    "fault_of_witness",
     "first_in",
     "fixed_part",
+    "is_in_store",
     "list_files",
     "listed",
-    "local_paths",
+    "local_name",
+    "may_have_changed",
     "names_below",
     "natural_order",
+    "on_disk",
     "paths_below",
     "presence",
     "scanner_of",
     "shard_paths",
+    "sharing_help",
     "sibling",
     "similar_names",
     "sizes_in",
     "tfds_folder",
+    "witnesses",
 ]
 
 AnyPath: TypeAlias = str | PathLike[str]
@@ -54,9 +63,108 @@ def as_path(path: AnyPath) -> Path:
     return parse_object(path) or Path(path)
 
 
-def local_paths(paths: Iterable[AnyPath]) -> list[Path]:
-    """The paths that are on this machine, which another machine may not see."""
-    return [path for path in map(as_path, paths) if not isinstance(path, ObjectPath)]
+def is_in_store(path: AnyPath) -> bool:
+    """Whether a path is in an object store. Ask this only where an operation below cannot hide the difference."""
+    return isinstance(as_path(path), ObjectPath)
+
+
+def on_disk(path: AnyPath, *, otherwise: str) -> Path:
+    """A path that must be on this machine. `otherwise` is the message of the ValueError for one in a store."""
+    if isinstance(found := as_path(path), ObjectPath):
+        raise ValueError(otherwise)
+    return found
+
+
+def local_name(path: AnyPath) -> str:
+    """A name on this machine for what is made from a path: the path itself, or its last part if it is in a store."""
+    found = as_path(path)
+    return found.name if isinstance(found, ObjectPath) else os.fspath(path)
+
+
+def disk_folders(paths: Iterable[AnyPath]) -> list[Path]:
+    """Those of the paths that are folders on this machine, which other programs can look into."""
+    return [path for path in map(as_path, paths) if not isinstance(path, ObjectPath) and path.is_dir()]
+
+
+def disk_sizes(paths: Iterable[AnyPath]) -> list[int]:
+    """The sizes in bytes of those files that are read from the disk of this machine."""
+    there = (path for path in map(as_path, paths) if not isinstance(path, ObjectPath))
+    return [path.stat().st_size for path in there if path.is_file()]
+
+
+def may_have_changed(paths: Iterable[Path], *, since: Path) -> bool:
+    """Whether files, or something in folders, may be newer than another file: always in a store, with its own clock."""
+    if isinstance(since, ObjectPath):
+        return True
+    written = since.stat().st_mtime_ns
+    return any(isinstance(path, ObjectPath) or _newest_change(path) > written for path in paths)
+
+
+def _newest_change(path: Path) -> int:
+    inside = path.rglob("*") if path.is_dir() else list_files(path)
+    return max(int(one.stat().st_mtime_ns) for one in [*([path] if path.exists() else []), *inside])
+
+
+_WITNESSES = 8  # of a folder or pattern
+
+
+class Witness(NamedTuple):
+    """A file or folder by which another machine shows that it sees the same one."""
+
+    path: str
+    facts: tuple[int, int] | None  # size (-1 for a folder) and time; None in a store, where being there is enough
+
+
+def witnesses(paths: Iterable[Path]) -> list[Witness]:
+    """Files, and a few of those in folders and patterns. Missing ones are reported elsewhere."""
+    found: dict[Witness, None] = {}
+    for path in paths:
+        if isinstance(path, ObjectPath):
+            found[Witness(str(fixed_part(path)), None)] = None
+        else:
+            found |= {Witness(str(one.absolute()), _facts(one)): None for one in _some_of(path)}
+    return list(found)
+
+
+def _some_of(path: Path) -> list[Path]:
+    if path.is_dir():
+        return [path, *_spread(list(islice(paths_below(path), 10_000)))]
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path] if path.exists() else []
+    return _spread(sorted(Path(name) for name in glob.iglob(str(path), recursive=True)))
+
+
+def _spread(paths: list[Path]) -> list[Path]:
+    return paths[:: max(1, len(paths) // _WITNESSES)][:_WITNESSES]
+
+
+def _facts(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return (-1, 0) if path.is_dir() else (status.st_size, int(status.st_mtime))
+
+
+def fault_of_witness(witness: Witness) -> str:
+    """How what this machine sees differs, as the end of a sentence about it; empty if it sees the same."""
+    path = as_path(witness.path)
+    try:
+        facts = _facts(path) if witness.facts is not None else None
+        is_there = facts is not None or path.exists()
+    except FileProblem as error:
+        return f"does not see it: {str(error).splitlines()[0].removeprefix(f'{path}: ')}"
+    except OSError:
+        return "does not see it"
+    if not is_there:
+        return "does not see it: it is not there"
+    if facts is not None and not os.access(path, os.R_OK):
+        return "has no permission to read it"
+    return "" if facts == witness.facts else "sees another file there"
+
+
+def sharing_help(path: AnyPath) -> str:
+    """What the machines of a cluster need in order to see a path."""
+    if is_in_store(path):
+        return "All nodes need the store's credentials, region and endpoint, each in its own environment."
+    return "Sources must be at the same path on all nodes."
 
 
 def list_files(paths: AnyPath | Iterable[AnyPath]) -> list[Path]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bushel.errors import FileProblem
 from bushel.parallel import map_in_threads
+from bushel.storage.objects import ObjectPath
 
 __all__ = ["finish_move", "new_path", "replace_folder", "replaced_path"]
 
@@ -45,8 +46,11 @@ def replace_folder(out: Path, new: Path) -> None:
 
 
 def finish_move(out: Path) -> bool:
-    """Put a folder where it belongs if that was interrupted between two renames; whether there was one to put there."""
-    if not out.name or out.exists() or not replaced_path(out).is_dir():
+    """Put a folder where it belongs if that was interrupted between two renames; whether there was one to put there.
+
+    A store renames nothing.
+    """
+    if isinstance(out, ObjectPath) or not out.name or out.exists() or not replaced_path(out).is_dir():
         return False
     complete = (folder for folder in (new_path(out), replaced_path(out)) if (folder / "dataset.json").is_file())
     folder = next(complete, None)

@@ -16,7 +16,7 @@ from bushel.reading.layout import Layout
 from bushel.reading.order import BufferedShuffle
 from bushel.reading.pipeline import FeedSettings, Steps
 from bushel.records.files import open_file
-from bushel.storage import local_paths
+from bushel.storage import on_disk
 from bushel.tensorflow.operations import is_by_row, is_random, transform_batch, transform_row
 from bushel.tensorflow.tensors import as_graph, load_tensorflow, parse_fn, plan
 
@@ -162,10 +162,10 @@ def _blocks(request: Request) -> Any:
 def _files(request: Request) -> Any:
     """Where the records are, and how each file is compressed."""
     paths = request.split.paths
-    if len(local_paths(paths)) < len(paths):
-        raise ValueError(f'{paths[0]}: engine="graph" reads files of this machine; engine="native" reads stores too')
+    stored = f'{paths[0]}: engine="graph" reads files of this machine; engine="native" reads stores too'
+    names = [str(on_disk(path, otherwise=stored).absolute()) for path in paths]
     kinds = [(open_file(path).compression or "").upper() for path in paths]
-    return load_tensorflow().data.Dataset.from_tensor_slices(([str(path.absolute()) for path in paths], kinds))
+    return load_tensorflow().data.Dataset.from_tensor_slices((names, kinds))
 
 
 def _read(path: Any, kind: Any) -> Any:

@@ -20,7 +20,7 @@ from bushel.checking.rules.model_rules import look_at_model
 from bushel.checking.rules.registry import causes_first
 from bushel.checking.rules.run_rules import RunFacts
 from bushel.reading import Dataset
-from bushel.storage import AnyPath, as_path, local_paths, write_whole
+from bushel.storage import AnyPath, as_path, on_disk, write_whole
 from bushel.training.inputs.splits import feed_of, some_records
 from bushel.training.loop.framework import Logs, settings_for
 from bushel.training.loop.loop import Boosting, Progress, Training
@@ -219,9 +219,8 @@ def train(
     >>> trained = bushel.train("data", Options(epochs=5), out="runs/1")
     >>> print(trained.verdict.summary)
     """
-    if not local_paths([out]):
-        raise ValueError(f"out must be a folder of this machine, got {str(out)!r}")
-    listener, folder = listener or Listener(), Path(out)
+    folder = on_disk(out, otherwise=f"out must be a folder of this machine, got {str(out)!r}")
+    listener = listener or Listener()
     begin_folder(folder, resume=resume, overwrite=overwrite)
     if resume:
         before = read_run(folder)

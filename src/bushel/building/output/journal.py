@@ -22,7 +22,7 @@ from bushel.building.recipe import changed_code
 from bushel.errors import FileProblem, FormatError
 from bushel.parallel import map_in_threads
 from bushel.records.index import read_made
-from bushel.storage import give_name, local_paths, remove_below, sizes_in, whole_path, write_whole
+from bushel.storage import give_name, remove_below, sizes_in, whole_path, write_whole
 from bushel.storage.lock import boot_of_machine
 
 __all__ = [
@@ -123,11 +123,6 @@ def delivered(target: Path, build: str) -> list[Outcome]:
         found = [made for made in pool.map(read_made, indexes) if made and made.build == build]
     outcomes = [msgspec.json.decode(made.outcome, type=Outcome) for made in found]
     return [outcome for outcome in outcomes if sizes.get(outcome.path) == outcome.bytes]
-
-
-def journal_in(out: Path) -> Journal:
-    """The journal of the build that writes into a folder, here or in a store."""
-    return Journal(out) if local_paths([out]) else StoredJournal(out)
 
 
 class Journal:
@@ -388,7 +383,7 @@ class Quarantine:
         if self._file is not None:
             self._file.close()
             give_name(self._temporary, self.path)
-        elif local_paths([self.path]):
+        else:
             self.path.unlink(missing_ok=True)
 
 

@@ -24,13 +24,13 @@ from bushel.building.output.journal import (
     Journal,
     StoredJournal,
     delivered,
-    journal_in,
     unfinished,
 )
 from bushel.building.planning.draft import Frozen
 from bushel.building.planning.plan import Plan
 from bushel.building.recipe import RECIPE_NAME
 from bushel.errors import BushelError, FileProblem
+from bushel.parallel import SharedFolder
 from bushel.records.index import load_index
 from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest, read_manifest
 from bushel.storage import (
@@ -39,13 +39,14 @@ from bushel.storage import (
     check_writable,
     copy_file,
     finish_move,
-    local_paths,
+    is_in_store,
     new_path,
     paths_below,
     remove_below,
     replace_folder,
     replaced_path,
     shard_paths,
+    sharing_help,
     sibling,
 )
 from bushel.storage.file_kinds import SHARD_CODECS
@@ -70,6 +71,7 @@ class OutputFolder:
     manifest: Manifest | None = None  # of the dataset that samples are added to
     may_wipe: bool = False
     deliver_to: Path | None = None  # where finished shards go, if they do not stay in `folder`
+    is_spread: bool = False  # over machines that share nothing but a store
 
     @property
     def journal(self) -> Journal:
@@ -118,9 +120,10 @@ class OutputFolder:
             yield lambda: None
 
     @property
-    def written_to(self) -> list[Path]:
+    def written_to(self) -> list[SharedFolder]:
         """The folders that tasks write to."""
-        return [self.journal.folder]
+        help = "OUT must be a folder that all nodes share, at the same path."
+        return [SharedFolder(self.journal.folder, self.folder, help)]
 
     @property
     def target(self) -> Path:
@@ -240,12 +243,10 @@ class OutputStore(OutputFolder):
     The journal is in `folder`, unless the build `is_spread` over machines that share nothing but the store.
     """
 
-    is_spread: bool = False
-
     @property
     def journal(self) -> Journal:
         """The journal of the build that writes here."""
-        return journal_in(self.target if self.is_spread else self.folder)
+        return StoredJournal(self.target) if self.is_spread else Journal(self.folder)
 
     @contextmanager
     def hold(self) -> Iterator[Callable[[], None]]:
@@ -254,9 +255,12 @@ class OutputStore(OutputFolder):
             yield holding.check
 
     @property
-    def written_to(self) -> list[Path]:
+    def written_to(self) -> list[SharedFolder]:
         """The folders that tasks write to: one in the store, and one on disk if machines share it."""
-        return list(dict.fromkeys([self.journal.folder, self.target / JOURNAL_NAME]))
+        help = "BUSHEL_WORK must name a folder that all nodes share, at the same path."
+        work = SharedFolder(self.journal.folder, self.folder.parent, help)
+        stored = SharedFolder(self.target / JOURNAL_NAME, self.target, sharing_help(self.target))
+        return [stored] if self.is_spread else [work, stored]
 
     def prepare(self, identity: Identity) -> None:
         """Start here, or continue with what is in the store."""
@@ -329,7 +333,7 @@ def open_output(out: Path, *, overwrite: bool, append: bool, is_remote: bool = F
     """Find out what is at `out`, and whether the build may write there; `is_remote` if other machines do its tasks."""
     if overwrite and append:
         raise ValueError("overwrite and append cannot both be given")
-    if local_paths([out]):
+    if not is_in_store(out):
         return open_folder(out, overwrite=overwrite, append=append)
     check_writable(out)
     if sibling(out, out.name) is None:

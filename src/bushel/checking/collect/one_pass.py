@@ -22,7 +22,7 @@ from bushel.checking.collect.value_facts import ListReader, RowReader, TextLooks
 from bushel.checking.rules.registry import ASPECTS, Aspect
 from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
 from bushel.errors import Fault, FileProblem, MissingName
-from bushel.parallel import available_cores
+from bushel.parallel import SharedFolder, available_cores
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
@@ -32,7 +32,7 @@ from bushel.storage import AnyPath, as_path, list_files, read_past_cache, shard_
 class FileEngine(Protocol):
     """Where files are looked at; `bushel.ray.engine` gives one."""
 
-    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+    def look(self, reads: Sequence[Path], writes: Sequence[SharedFolder], versions: Mapping[str, str]) -> None:
         """Refuse, by the node's name, workers that do not see these files."""
         ...
 
