@@ -4,13 +4,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import bushel
+from bushel.feeding.preparation import Input, Preparation, Problem, Target
 from bushel.training import Listener, Options, train
+from bushel.training.models import ready_model
 
 keras = pytest.importorskip("keras")
 tf = pytest.importorskip("tensorflow")
@@ -50,6 +52,45 @@ def test_images_become_a_model_its_metrics_and_a_verdict(digits: Path, tmp_path:
     model = keras.models.load_model(tmp_path / "run" / "model.keras")
     assert model.input_shape == (None, 8, 8, 1)
     assert model.output_shape == (None, 10)
+
+
+def test_few_images_pass_filters_that_are_saved_but_not_trained(tmp_path: Path) -> None:
+    label = np.arange(80) % 2
+    down, across = np.meshgrid(np.arange(16) % 4 < 2, np.arange(24) % 4 < 2, indexing="ij")
+    stripes = np.where(label[:, None, None], down, across)[..., None]
+    pictures = np.random.default_rng(0).normal(100, 60, (80, 16, 24, 3)) + 100 * stripes
+    columns = {"x": np.clip(pictures, 0, 255).astype(np.uint8), "label": label}
+    bushel.build(columns, tmp_path / "data", split="60/20/20", label="label")
+    trained = train(tmp_path / "data", Options(epochs=2, preflight=False, **QUICK), out=tmp_path / "run")
+    (filters,) = _fixed_filters(keras.models.load_model(tmp_path / "run" / "model.keras"))
+    patterns = filters.reshape(48, -1).T
+    np.testing.assert_allclose(patterns @ patterns.T, np.kron([[1, -1], [-1, 1]], np.eye(48)), atol=1e-5)
+    assert trained.metrics["test"]["accuracy"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("shape", "records", "filters"),
+    [
+        ((16, 16, 1), 4999, [(4, 4, 1, 32)]),
+        ((70, 200, 3), 50, [(4, 4, 3, 96)]),
+        ((33, 17, 2), 50, [(4, 4, 2, 64)]),
+        ((16, 16, 1), 5000, []),
+        ((15, 64, 3), 50, []),
+    ],
+)
+def test_only_few_images_that_are_not_tiny_pass_fixed_filters(
+    shape: tuple[int, int, int], records: int, filters: list[tuple[int, ...]]
+) -> None:
+    given = Input(name="x", kind="image", shape=shape, dtype="uint8")
+    target = Target(kind="multi_class", label="label", classes=["a", "b", "c"])
+    model = ready_model(Problem(Preparation(("x",), inputs=(given,)), target), cast("Any", range(records)))
+    assert [found.shape for found in _fixed_filters(model)] == filters
+    assert model.output_shape == (None, 3)
+
+
+def _fixed_filters(model: Any) -> list[np.ndarray]:
+    fixed = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D) and not layer.trainable]
+    return [layer.get_weights()[0] for layer in fixed]
 
 
 def test_numbers_categories_and_what_is_missing_are_learned_together(table: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from bushel.errors import BushelError, FileProblem, SchemaMismatch, nearest
 from bushel.feeding.preparation import Input, OutputKind, Problem, Target, dense_array, output_kind
 from bushel.keras import load_keras, load_model
 from bushel.reading import Split
-from bushel.training.inputs.augmentation import FEW_IMAGES
+from bushel.training.inputs.augmentation import FEW_IMAGES, LEAST_SIDE
 from bushel.training.inputs.splits import sampled
 from bushel.training.options import Options
 
@@ -40,6 +40,7 @@ _WORDS = 20_000
 _FITTED_TO = 20_000  # texts to learn a vocabulary from
 _SMALL = 64  # the side up to which images are small
 _HALVED = 32  # the side above which few small images are halved first
+_PATCH = 4  # the side of fixed filters, and the number of parts of each side of an image that they are averaged in
 
 
 class Compiled(msgspec.Struct, frozen=True, kw_only=True):
@@ -321,10 +322,41 @@ def _image(keras: Any, given: Input, x: Any, train: Split) -> Any:
         x = keras.layers.Rescaling(1 / 127.5, -1.0)(x)
     elif given.mean:
         x = keras.layers.Normalization(mean=given.mean, variance=np.square(given.std))(x)
-    side = int(given.shape[0] or 32)
-    if _HALVED < side <= _SMALL and len(train) < FEW_IMAGES:  # which takes a third of the time
+    side, are_few = int(given.shape[0] or 32), len(train) < FEW_IMAGES
+    if are_few and _HALVED < side <= _SMALL:  # which takes a third of the time
         x, side = keras.layers.AveragePooling2D(2, padding="same")(x), (side + 1) // 2
-    return _convolutions(keras, x, side)
+    learned = _convolutions(keras, x, side)
+    if not are_few or min(size or 0 for size in given.shape[:2]) < LEAST_SIDE:
+        return learned
+    return keras.layers.Concatenate()([learned, _textures(keras, x)])
+
+
+def _textures(keras: Any, x: Any) -> Any:
+    """How strong each kind of pattern and colour is in each part of an image, by filters that need not be learned.
+
+    Few images teach convolutions little; a linear model of these numbers is often better than they are.
+    """
+    least = min(x.shape[1:3])
+    if least > _HALVED:
+        x = keras.layers.AveragePooling2D(-(-least // _HALVED), padding="same")(x)
+    filters = _filters(int(x.shape[-1]))
+    convolution = keras.layers.Conv2D(filters.shape[-1], _PATCH, activation="relu", use_bias=False, trainable=False)
+    found = convolution(x)
+    convolution.set_weights([filters])
+    parts = [-(-size // _PATCH) for size in found.shape[1:3]]
+    x = keras.layers.Flatten()(keras.layers.AveragePooling2D(parts, padding="same")(found))
+    x = keras.layers.BatchNormalization(momentum=0.9, center=False, scale=False)(x)
+    return keras.layers.Dropout(0.2)(x)
+
+
+def _filters(channels: int) -> NDArray[np.float32]:
+    """The cosines of a patch, in brightness and in two differences of colours, each with both signs."""
+    places = np.arange(_PATCH)
+    waves = np.cos(np.pi * np.outer(places, 2 * places + 1) / (2 * _PATCH))
+    colours = np.array([[1, 1, 1], [1, 0, -1], [-1, 2, -1]]) if channels == 3 else np.eye(channels)
+    waves, colours = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (waves, colours))
+    filters = np.einsum("ay,bx,kc->yxcabk", waves, waves, colours).reshape(_PATCH, _PATCH, channels, -1)
+    return np.concatenate([filters, -filters], axis=-1).astype(np.float32)
 
 
 def _convolutions(keras: Any, x: Any, side: int) -> Any:

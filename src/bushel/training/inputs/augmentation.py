@@ -26,12 +26,12 @@ from bushel.transforms import (
 )
 from bushel.transforms.protocol import Draw
 
-__all__ = ["FEW_IMAGES", "augmentation_of", "usual_augmentation"]
+__all__ = ["FEW_IMAGES", "LEAST_SIDE", "augmentation_of", "usual_augmentation"]
 
 _LIGHT = "flip,brightness=0.1,contrast=0.1"
 _USUAL = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0), (0.0, 65535.0))  # from black to white
 FEW_IMAGES = 5000  # of train, below which they are changed in training by default
-_SMALLEST = 16  # side of an image that can be moved without losing much of it
+LEAST_SIDE = 16  # side of an image that can be moved without losing much of it
 _COLOURS = 3  # channels that saturation and hue need
 
 
@@ -89,7 +89,7 @@ _OF_NUMBERS: dict[str, tuple[float, Callable[[Input, float], Any]]] = {
 def usual_augmentation(records: int, preparation: Preparation) -> str | None:
     """What to change where nobody says: few images are moved a little, which hardly ever changes what they show."""
     images = [given for given in preparation.inputs if given.kind == "image"]
-    is_large = all(min(size or 0 for size in given.shape[:2]) >= _SMALLEST for given in images)
+    is_large = all(min(size or 0 for size in given.shape[:2]) >= LEAST_SIDE for given in images)
     return "shift" if images and is_large and records < FEW_IMAGES else None
 
 
