@@ -14,7 +14,7 @@ from bushel import __version__
 from bushel.checking.rules.registry import FAMILIES, Rule, all_rules
 from bushel.cli import cli
 from bushel.sources.opening import SOURCES
-from bushel.sources.options import Option, options_of
+from bushel.sources.protocol import Option, options_of
 
 HERE = Path(__file__).parent
 FILES = {

@@ -15,7 +15,7 @@ from bushel import reading, sources, transforms
 from bushel.cli import cli
 from bushel.errors import CorruptRecord, Fault, FileProblem, in_python
 from bushel.sources.opening import SOURCES
-from bushel.sources.options import options_of
+from bushel.sources.protocol import options_of
 
 PACKAGE = Path(bushel.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")

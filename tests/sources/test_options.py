@@ -11,7 +11,7 @@ import bushel
 from bushel import sources
 from bushel.cli import cli
 from bushel.sources.opening import SOURCES
-from bushel.sources.options import check_names, check_values, options_of, recipe_table
+from bushel.sources.protocol import check_names, check_values, options_of, recipe_table
 
 
 def sounds(

@@ -18,7 +18,7 @@ from bushel.pixels.headers import FORMATS
 from bushel.records.manifest import list_shards
 from bushel.records.survey import probe_schema
 from bushel.sources.opening import SOURCES, kind_of
-from bushel.sources.options import options_of
+from bushel.sources.protocol import options_of
 from bushel.storage.file_kinds import SHARD_CODECS
 
 __all__ = ["BUILD_FLAGS", "changes_of", "help_on_sources"]

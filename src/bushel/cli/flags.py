@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from bushel.parallel import Timing
     from bushel.ray.engine import RayEngine
-    from bushel.sources.options import Option
+    from bushel.sources.protocol import Option
 
 __all__ = [
     "Flag",

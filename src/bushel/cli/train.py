@@ -24,7 +24,7 @@ from bushel.cli.flags import (
     trust_flag,
 )
 from bushel.errors import nearest
-from bushel.sources.options import Option
+from bushel.sources.protocol import Option
 from bushel.training.options import KINDS, Options
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from bushel.sources.marked import marked
 from bushel.sources.memory.arrays import arrays, is_arrow
 from bushel.sources.memory.iterables import iterable
 from bushel.sources.memory.values import is_sparse
-from bushel.sources.options import check_names
-from bushel.sources.protocol import Source
+from bushel.sources.protocol import Source, check_names
 from bushel.sources.record_files import elwc, records
 from bushel.sources.sound_files import audio
 from bushel.sources.tables.dialect import is_delimited

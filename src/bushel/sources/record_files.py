@@ -22,8 +22,7 @@ from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.records.scan import payloads, shape_columns, to_column
 from bushel.records.survey import infer_schema
 from bushel.sources.memory.values import number_keys
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
+from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables.row_sources import RowSource
 from bushel.sources.tables.table_columns import as_text, named
 from bushel.storage import AnyPath, as_path, list_files, load_bytes, local_copy, shard_paths

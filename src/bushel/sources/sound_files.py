@@ -29,8 +29,7 @@ from bushel.data.sound_decoding import (
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, Reads, Refused
+from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, recipe_table
 from bushel.storage import AnyPath, local_copy, read_together
 
 __all__ = ["AudioSource", "audio"]

@@ -23,8 +23,7 @@ from bushel.errors import FileProblem, SchemaMismatch, readable_size
 from bushel.records.files import MAX_RECORD
 from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, KeepBytes, allowed
 from bushel.sources.memory.iterables import Census, misfit
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
+from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.storage import AnyPath, as_path, list_files, local_copy
 from bushel.storage.file_kinds import CODECS, suffixes_of
 

@@ -20,8 +20,7 @@ from bushel.errors import FileProblem
 from bushel.parallel import Helpers, do_all, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.memory.values import number_keys
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, Reads, Refused, fingerprint_of
+from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables.table_columns import Part, part_bytes
 from bushel.storage import AnyPath, as_path, open_to_read, openable
 from bushel.storage.file_kinds import CODECS, inflated

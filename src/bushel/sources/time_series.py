@@ -17,8 +17,7 @@ from bushel.data.schema import Feature, Schema
 from bushel.data.splits import as_split, named_shares, shares_of_one
 from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.parallel import Helpers
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
+from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.sources.series_rows import (
     NO_LABEL,
     OUTSIDE,

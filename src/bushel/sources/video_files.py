@@ -21,8 +21,7 @@ from bushel.parallel import Helpers
 from bushel.pixels.codecs import Encoded, encode_pixels
 from bushel.pixels.geometry import Fit, Kernel, moved, place
 from bushel.sources.folders import ClassFolder, FolderSource
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, Reads, Refused
+from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, recipe_table
 from bushel.storage import AnyPath, as_path, local_copy
 
 __all__ = ["VideoSource", "video"]

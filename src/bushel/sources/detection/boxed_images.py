@@ -26,8 +26,7 @@ from bushel.sources.detection.voc import read_voc
 from bushel.sources.detection.yolo import read_yolo
 from bushel.sources.folders import as_keys
 from bushel.sources.images.image_checks import Allow, ImageCheck, KeepBytes, allowed
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
+from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.storage import AnyPath, as_path, list_files
 
 __all__ = ["DetectionSource", "boxes", "coco", "voc", "yolo"]

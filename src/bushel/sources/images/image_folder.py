@@ -50,8 +50,7 @@ from bushel.sources.images.image_checks import (
     KeepBytes,
     allowed,
 )
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, Reads, Refused, fingerprint_of
+from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables.table import TableSource, table
 from bushel.storage import AnyPath, as_path, read_each, read_together
 from bushel.storage.file_kinds import kind_of_bytes

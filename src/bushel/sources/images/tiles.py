@@ -18,8 +18,7 @@ from bushel.pixels.codecs import Encoded, decode_pixels, decode_wide, encode_pix
 from bushel.pixels.headers import FORMATS, BadImage
 from bushel.pixels.tiff import TiffReader, is_tiff
 from bushel.sources.folders import ClassFolder, FolderSource
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, Reads, Refused
+from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, recipe_table
 from bushel.storage import AnyPath, local_copy
 
 __all__ = ["TileSource", "tiles"]

@@ -25,8 +25,7 @@ from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, MissingName, missing_package
 from bushel.sources.memory.iterables import Census, IterableSource, as_key, fitting, optional
 from bushel.sources.memory.values import number_keys
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, fingerprint_of
+from bushel.sources.protocol import Block, Listing, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables import arrow
 from bushel.storage import AnyPath, as_path, local_copy
 

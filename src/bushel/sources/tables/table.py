@@ -21,8 +21,7 @@ from bushel.errors import FileProblem, MissingName
 from bushel.parallel import Helpers, do_all
 from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
 from bushel.sources.memory.values import number_keys, typed
-from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
+from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import cast_array
 from bushel.sources.tables.arrow_files import ArrowFile, ParquetFile
