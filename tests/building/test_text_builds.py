@@ -14,7 +14,7 @@ from bushel import Run, SparseColumn
 from bushel import transforms as t
 from bushel.building.engines import LocalEngine
 from bushel.sources import text_files
-from bushel.sources.tables import table_columns as surveys
+from bushel.sources.tables import table_files as surveys
 
 TEXTS = list(documents())
 CHAIN = [t.clean(lower=True), t.tfidf(out="tfidf", min_texts=2), t.tokenise(size=200, length=24)]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bushel.sources import table, text_files
-from bushel.sources.tables import table_columns as surveys
+from bushel.sources.tables import table_files as surveys
 
 # No lone carriage returns: CSV reads them as ends of rows.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1, max_size=12)

@@ -26,7 +26,7 @@ from bushel import _native
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.sources import table, text_files
 from bushel.sources.tables import delimited
-from bushel.sources.tables import table_columns as surveys
+from bushel.sources.tables import table_files as surveys
 from bushel.sources.tables.table import TableSource
 
 

@@ -10,7 +10,7 @@ from gather import keys_of, listed, read_all
 
 from bushel.errors import FileProblem
 from bushel.sources import text, text_files
-from bushel.sources.tables import table_columns as surveys
+from bushel.sources.tables import table_files as surveys
 
 
 def save(path: Path, data: bytes) -> Path:

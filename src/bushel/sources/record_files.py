@@ -24,7 +24,7 @@ from bushel.records.survey import infer_schema
 from bushel.sources.memory.values import number_keys
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables.row_sources import RowSource
-from bushel.sources.tables.table_columns import as_text, named
+from bushel.sources.tables.table_files import as_text, named
 from bushel.storage import AnyPath, as_path, list_files, load_bytes, local_copy, shard_paths
 from bushel.storage.file_kinds import has_record_name
 

@@ -21,7 +21,7 @@ from bushel.parallel import Helpers, do_all, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.memory.values import number_keys
 from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, fingerprint_of, recipe_table
-from bushel.sources.tables.table_columns import Part, part_bytes
+from bushel.sources.tables.table_files import Part, part_bytes
 from bushel.storage import AnyPath, as_path, open_to_read, openable
 from bushel.storage.file_kinds import CODECS, inflated
 

@@ -28,7 +28,7 @@ from bushel.sources.tables.dialect import (
     styles_of,
     to_numbers,
 )
-from bushel.sources.tables.table_columns import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
+from bushel.sources.tables.table_files import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
 from bushel.sources.text_files import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
 
 __all__ = ["DelimitedFile"]

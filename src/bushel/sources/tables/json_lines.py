@@ -19,7 +19,7 @@ from bushel.parallel import Helpers
 from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import BadRows
-from bushel.sources.tables.table_columns import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
+from bushel.sources.tables.table_files import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
 from bushel.sources.text_files import Cut, TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
 
 __all__ = ["JsonLinesFile"]

@@ -24,13 +24,14 @@ from bushel.sources.memory.values import number_keys, typed
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import cast_array
-from bushel.sources.tables.arrow_files import ArrowFile, ParquetFile
 from bushel.sources.tables.delimited import DelimitedFile
 from bushel.sources.tables.dialect import TO_BE_FOUND, Layout
 from bushel.sources.tables.json_lines import JsonLinesFile
-from bushel.sources.tables.table_columns import (
+from bushel.sources.tables.table_files import (
     ArrowBlock,
+    ArrowFile,
     Field,
+    ParquetFile,
     Part,
     Survey,
     TableFile,
