@@ -354,9 +354,9 @@ def test_a_missing_value_inside_a_list_is_refused(tmp_path: Path) -> None:
 
 
 def test_row_groups_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bushel.sources.tables import arrow_files
+    from bushel.sources.tables import table_files
 
-    monkeypatch.setattr(arrow_files, "part_bytes", lambda size: 1)
+    monkeypatch.setattr(table_files, "part_bytes", lambda size: 1)
     pq.write_table(
         pa.table({"x": range(100), "y": [f"v{i}" for i in range(100)]}), tmp_path / "a.parquet", row_group_size=30
     )
@@ -370,9 +370,9 @@ def test_row_groups_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("name", ["a.feather", "a.arrow"])
 def test_batches_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    from bushel.sources.tables import arrow_files
+    from bushel.sources.tables import table_files
 
-    monkeypatch.setattr(arrow_files, "PART_BYTES", 1)
+    monkeypatch.setattr(table_files, "PART_BYTES", 1)
     made = pa.table({"x": range(100)})
     if name == "a.feather":
         pyarrow.feather.write_feather(made, str(tmp_path / name), chunksize=30)

@@ -9,7 +9,7 @@ from support import example, run, sequence_example, write_records
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 import bushel
-from bushel.viewing.tfdv import statistics_pbtxt
+from bushel.viewing.statistics import statistics_pbtxt
 
 ROWS = 600
 

@@ -204,7 +204,7 @@ def info(paths: tuple[str, ...], read_at: str | None, as_pbtxt: bool, as_json: b
 
     found = bushel.info(paths)
     if as_pbtxt:
-        from bushel.viewing.tfdv import statistics_pbtxt
+        from bushel.viewing.statistics import statistics_pbtxt
 
         _say_damage(found)
         click.echo(statistics_pbtxt(paths), nl=False)
