@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from bushel.data.schema import Schema
+from bushel.errors import MissingName, SchemaMismatch
 from bushel.feeding.adapters import Data, Request, open_split, request_of, row_weights
-from bushel.reading import Batch, Feed, Order, Workers
+from bushel.reading import Batch, Bucket, Dense, Feed, Order, Pack, Pad, Sparse, Workers
 from bushel.reading.batch import OnFault
 from bushel.reading.layout import Layout
-from bushel.reading.pipeline import FeedSettings
-from bushel.tensorflow.graph import graph_dataset
-from bushel.tensorflow.tensors import as_graph, assemble, components, flat_specs, load_tensorflow, plan
+from bushel.reading.order import BufferedShuffle
+from bushel.reading.pipeline import FeedSettings, Steps
+from bushel.records.files import open_file
+from bushel.storage import on_disk
+from bushel.tensorflow.operations import is_by_row, is_random, transform_batch, transform_row
+from bushel.tensorflow.tensors import as_graph, assemble, components, flat_specs, load_tensorflow, parse_fn, plan
 from bushel.transforms import BatchTransform, Transform
 
-__all__ = ["dataset"]
+__all__ = ["dataset", "graph_dataset", "lay_out"]
+
 
 Engine = Literal["native", "graph"]
 
@@ -206,3 +213,261 @@ class _Passes:
             return epoch, position
         passed = epoch // settings.epochs if settings.epochs else epoch
         return (passed + turn) * (settings.epochs or 1), 0
+
+
+_READ_AT_ONCE = 64  # raw records that travel together from a file: one at a time costs ten times as much
+_FILES_AT_ONCE = 16
+
+
+def graph_dataset(request: Request, *, skip: int) -> Any:
+    """Read raw records, shuffle them while they are small, batch them, and only then parse, decode and transform."""
+    _refuse_what_only_the_native_engine_can(request, skip)
+    tf = load_tensorflow()
+    fields, specs = plan(request)
+    settings = request.settings
+    steps = Steps(len(request.split), settings.batch_size, settings.order, settings.drop_last)
+    is_dense = all(isinstance(spec, tf.TensorSpec) for spec in specs.values()) and not settings.layout
+    make = _by_row if is_dense and is_by_row(settings.transforms) else _by_batch
+
+    def to_structure(columns: Any, weight: Any) -> Any:
+        return fields.arrange({name: _as_promised(columns[name], spec) for name, spec in specs.items()}, weight)
+
+    count = tf.data.INFINITE_CARDINALITY if settings.epochs is None else steps.count() * settings.epochs
+    batches = make(request, steps, specs).map(as_graph(to_structure), tf.data.AUTOTUNE, deterministic=True)
+    return batches.apply(tf.data.experimental.assert_cardinality(count)).prefetch(tf.data.AUTOTUNE)
+
+
+def _by_batch(request: Request, steps: Steps, specs: dict[str, Any]) -> Any:
+    """Batches of columns and the weights of their rows, transformed batch by batch."""
+    tf = load_tensorflow()
+    settings, schema = request.settings, request.split.schema
+    parse, take_share = parse_fn(schema, request.columns), _share(steps)
+    transform = transform_batch(settings.transforms, schema, specs)
+
+    def to_columns(records: Any, seed: Any = (0, 0)) -> Any:
+        records, weight = take_share(records)
+        return lay_out(settings.layout, transform(parse(records), seed)), weight
+
+    groups = _with_seeds(_groups(request, steps).repeat(settings.epochs), settings)
+    return groups.map(as_graph(to_columns), tf.data.AUTOTUNE, deterministic=True)
+
+
+def _by_row(request: Request, steps: Steps, _: dict[str, Any]) -> Any:
+    """The same, parsed batch by batch and transformed row by row, which keeps all cores busy with images."""
+    tf = load_tensorflow()
+    settings, schema = request.settings, request.split.schema
+    parse, take_share = parse_fn(schema, request.columns), _share(steps)
+    transform = transform_row(settings.transforms, schema)
+
+    def to_columns(records: Any) -> Any:
+        records, weight = take_share(records)
+        return parse(records), weight
+
+    def change(row: Any, weight: Any) -> Any:
+        return transform(row, (0, 0)), weight
+
+    def change_at_random(pair: Any, seed: Any) -> Any:
+        return transform(pair[0], seed), pair[1]
+
+    rows = _groups(request, steps).map(as_graph(to_columns), tf.data.AUTOTUNE, deterministic=True).unbatch()
+    is_drawn = is_random(settings.transforms)
+    rows = _with_seeds(rows, settings)
+    rows = rows.map(as_graph(change_at_random if is_drawn else change), tf.data.AUTOTUNE, deterministic=True)
+    return rows.batch(settings.batch_size).repeat(settings.epochs)
+
+
+def _with_seeds(drawn_for: Any, settings: FeedSettings) -> Any:
+    tf = load_tensorflow()
+    if not is_random(settings.transforms):
+        return drawn_for
+    seeds = tf.data.Dataset.random(settings.order.seed, rerandomize_each_iteration=True).batch(2)
+    return tf.data.Dataset.zip(drawn_for, seeds)
+
+
+def _refuse_what_only_the_native_engine_can(request: Request, skip: int) -> None:
+    settings, order = request.settings, request.settings.order
+    unable = {
+        "skip": skip > 0,
+        "on_fault": settings.on_fault != "raise",
+        "workers": settings.workers != type(settings.workers)(),
+        "order.weights": order.weights is not None,
+        "order.balance": order.balance is not None,
+        "order.block": order.block is not None,
+        "a layout that packs": any(isinstance(step, Pack) for step in settings.layout),
+        "a mixture of splits": bool(request.split.parts),
+        "a selection of records": request.split.rows is not None and not request.split.parts,
+    }
+    for what, is_asked in unable.items():
+        if is_asked:
+            raise ValueError(f'engine must be "native" for {what}: TensorFlow\'s own ops cannot do it')
+
+
+def _groups(request: Request, steps: Steps) -> Any:
+    """Raw records in the groups that all ranks together take in one step; the last may be smaller, or left out."""
+    settings, order = request.settings, request.settings.order
+    size = settings.batch_size * order.world
+    bucket = next((step for step in settings.layout if isinstance(step, Bucket)), None)
+    first = size if bucket is None else bucket.window * settings.batch_size
+    drops_last = steps.count() == steps.size // size
+    is_final = drops_last and bucket is None
+    if order.shuffle:
+        records = _shuffled(request, steps).batch(first, drop_remainder=is_final)
+    else:
+        records = _blocks(request).rebatch(first, drop_remainder=is_final)
+    if bucket is None:
+        return records
+    return _bucket_records(records, bucket, request.split.schema, settings).rebatch(size, drop_remainder=drops_last)
+
+
+def _shuffled(request: Request, steps: Steps) -> Any:
+    """Raw records one by one, shuffled as well as a buffer allows."""
+    order, paths = request.settings.order, request.split.paths
+    buffer = min(order.buffer, steps.size)
+    if buffer < steps.size:
+        warnings.warn(
+            f'{paths[0]}: engine="graph" shuffles by shard, and in a buffer of {buffer} records',
+            BufferedShuffle,
+            stacklevel=6,
+        )
+    # Blocks make reading several files at once cheap; from a single file, single records are cheaper.
+    records = _blocks(request).unbatch() if len(paths) > 1 else _files(request).flat_map(as_graph(_read))
+    return records.shuffle(buffer, order.seed, reshuffle_each_iteration=True)
+
+
+def _blocks(request: Request) -> Any:
+    """Raw records a few at a time: file after file, or from several shuffled files in turns."""
+    tf = load_tensorflow()
+    files, order, count = _files(request), request.settings.order, len(request.split.paths)
+
+    def read(path: Any, kind: Any) -> Any:
+        return _read(path, kind).batch(_READ_AT_ONCE)
+
+    if not order.shuffle:
+        return files.flat_map(as_graph(read))
+    return files.shuffle(count, order.seed, reshuffle_each_iteration=True).interleave(
+        as_graph(read),
+        cycle_length=min(count, _FILES_AT_ONCE),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+
+
+def _files(request: Request) -> Any:
+    """Where the records are, and how each file is compressed."""
+    paths = request.split.paths
+    stored = f'{paths[0]}: engine="graph" reads files of this machine; engine="native" reads stores too'
+    names = [str(on_disk(path, otherwise=stored).absolute()) for path in paths]
+    kinds = [(open_file(path).compression or "").upper() for path in paths]
+    return load_tensorflow().data.Dataset.from_tensor_slices((names, kinds))
+
+
+def _read(path: Any, kind: Any) -> Any:
+    return load_tensorflow().data.TFRecordDataset(path, kind)
+
+
+def _share(steps: Steps) -> Callable[[Any], tuple[Any, Any]]:
+    """The part of a group for one rank, as in `Steps`, and the weight of each of its rows."""
+    tf = load_tensorflow()
+    order, size = steps.order, steps.batch_size
+    rest = steps.size % (size * order.world)
+    last = steps.at(steps.size - rest) if rest else None
+    share = 0 if last is None else len(last.positions)
+    if order.uneven == "wrap" and share * order.world > rest:
+        raise ValueError('engine must be "native" for uneven="wrap": TensorFlow\'s own ops cannot go back in the data')
+
+    def take(records: Any) -> tuple[Any, Any]:
+        if not rest or last is None:
+            own = tf.ensure_shape(records[order.rank * size : (order.rank + 1) * size], [size])
+            return own, tf.ones([size])
+        here = tf.shape(records)[0]
+        count = tf.where(here == size * order.world, size, share)
+        places = order.rank * count + tf.range(count)
+        own = tf.gather(records, tf.minimum(places, here - 1))
+        if steps.drop_last:
+            own = tf.ensure_shape(own, [size])
+        return own, tf.cast(places < here, tf.float32)
+
+    return take
+
+
+def _as_promised(value: Any, spec: Any) -> Any:
+    """A column with the type and static shape of the dataset; other values are an error when they come."""
+    tf = load_tensorflow()
+    if isinstance(spec, tf.TensorSpec):
+        value = value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
+        return tf.ensure_shape(tf.cast(value, spec.dtype) if spec.dtype != tf.string else value, spec.shape)
+    if isinstance(spec, tf.SparseTensorSpec):
+        shape = tf.stack([value.dense_shape[0], spec.shape[1]])
+        return tf.SparseTensor(value.indices, value.values, shape)
+    if not isinstance(value, tf.RaggedTensor):
+        raise SchemaMismatch("the graph made a dense tensor of what must be ragged", at=str(spec))
+    return value
+
+
+def lay_out(layout: tuple[Layout, ...], columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a batch after every step of a layout."""
+    for step in layout:
+        if isinstance(step, Pad):
+            columns = _pad(step, columns)
+        elif isinstance(step, Sparse):
+            columns = _join(step, columns)
+        elif isinstance(step, Dense):
+            columns = {**columns, step.feature: load_tensorflow().sparse.to_dense(columns[step.feature])}
+    return columns
+
+
+def _pad(step: Pad, columns: dict[str, Any]) -> dict[str, Any]:
+    tf = load_tensorflow()
+    rows = columns[step.feature]
+    if not isinstance(rows, tf.RaggedTensor):
+        rows = tf.RaggedTensor.from_tensor(rows, row_splits_dtype=tf.int64)
+    lengths = rows.row_lengths()
+    longest = tf.reduce_max(tf.concat([lengths, [np.int64(0)]], 0))
+    length = np.int64(step.length) if step.length else -(-longest // step.multiple) * step.multiple
+    fill = tf.constant(step.fill, rows.dtype)
+    inner = [None] * (rows.shape.rank - 2)
+    padded = rows.to_tensor(fill, shape=[None, step.length, *inner])
+    if step.length is None:
+        missing = length - tf.shape(padded, tf.int64)[1]
+        around = [[0, 0], [0, missing], *[[0, 0]] * len(inner)]
+        padded = tf.pad(padded, around, constant_values=fill)
+    out = {**columns, step.feature: padded}
+    if step.mask:
+        out[f"{step.feature}/mask"] = tf.sequence_mask(lengths, length)
+    return out
+
+
+def _join(step: Sparse, columns: dict[str, Any]) -> dict[str, Any]:
+    tf = load_tensorflow()
+    names = (f"{step.feature}/indices", f"{step.feature}/values")
+    places, values = (columns[name] for name in names)
+    message = f"{step.feature}: a record must have as many indices as values, all of them below {step.size}"
+    checks = [
+        tf.debugging.assert_equal(places.row_splits, values.row_splits, message),
+        tf.debugging.assert_less(places.values, np.int64(step.size), message),
+        tf.debugging.assert_non_negative(places.values, message),
+    ]
+    with tf.control_dependencies(checks):
+        indices = tf.stack([places.value_rowids(), places.values], axis=1)
+    joined = tf.sparse.reorder(tf.SparseTensor(indices, values.values, tf.stack([places.nrows(), step.size])))
+    return {**{name: value for name, value in columns.items() if name not in names}, step.feature: joined}
+
+
+def _bucket_records(windows: Any, step: Bucket, schema: Schema, settings: FeedSettings) -> Any:
+    """Windows of raw records, each sorted by length, cut into batches, and the batches shuffled."""
+    tf = load_tensorflow()
+    if step.feature not in schema:
+        raise MissingName("feature", step.feature, schema, where="layout")
+    parse = parse_fn(schema, [step.feature])
+    size = settings.batch_size
+
+    def arrange(records: Any, seed: Any) -> Any:
+        rows = parse(records)[step.feature]
+        if isinstance(rows, tf.RaggedTensor):
+            records = tf.gather(records, tf.argsort(rows.row_lengths(), stable=True))
+        whole = tf.shape(records)[0] // size
+        runs = tf.random.experimental.stateless_shuffle(tf.reshape(records[: whole * size], [whole, size]), seed)
+        return tf.concat([tf.reshape(runs, [-1]), records[whole * size :]], 0)
+
+    seeds = tf.data.Dataset.random(settings.order.seed, rerandomize_each_iteration=True).batch(2)
+    return tf.data.Dataset.zip(windows, seeds).map(as_graph(arrange), tf.data.AUTOTUNE, deterministic=True)

@@ -31,7 +31,7 @@ from bushel.feeding.preparation import Input, Preparation, prepare_samples, prob
 from bushel.feeding.trees import Trees
 from bushel.keras import load_keras
 from bushel.storage import AnyPath
-from bushel.tensorflow.graph import lay_out
+from bushel.tensorflow.datasets import lay_out
 from bushel.tensorflow.operations import Table, chains_of, transform_batch
 from bushel.tensorflow.tensors import load_tensorflow, parse_fn, value_dtype
 from bushel.training.predicting import TrainedModel, open_run
