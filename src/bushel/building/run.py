@@ -27,8 +27,7 @@ from bushel.building.output.journal import (
     read_quarantine,
     versions,
 )
-from bushel.building.output.output_folder import open_output
-from bushel.building.output.publish import largest_narrowings, publish
+from bushel.building.output.output_folder import largest_narrowings, open_output, publish
 from bushel.building.planning.draft import Frozen
 from bushel.building.planning.plan import Plan, load_plan, recut, save_plan
 from bushel.building.planning.planner import NothingToAdd, encoder_of, plan_build
