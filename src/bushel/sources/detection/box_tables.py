@@ -34,7 +34,7 @@ _ALIASES = {
 }
 _NEEDED = ("filename", "xmin", "ymin", "xmax", "ymax", "class")
 _FLAGS = ("is_crowd", "difficult", "truncated")
-_FEATURES = {name: f"image/object/{name}" for name in _FLAGS}
+_TABLE_FEATURES = {name: f"image/object/{name}" for name in _FLAGS}
 
 
 def has_boxes(names: Sequence[str]) -> bool:
@@ -56,7 +56,7 @@ def read_boxes(
     gathering = Gathering(unit or _unit_of(corners), dict.fromkeys(flags, int))
     for name, rows in _by_image(values["filename"], source.files[0]).items():
         _gather(gathering, name, rows, values, corners, flags)
-    return gathering.finish(None if classes is None else dict(classes), _FEATURES)
+    return gathering.finish(None if classes is None else dict(classes), _TABLE_FEATURES)
 
 
 def _find_columns(names: list[str], given: dict[str, str], where: str) -> dict[str, str]:
