@@ -21,7 +21,7 @@ from bushel.parallel import Helpers
 from bushel.records.files import ELWC, not_examples, open_file, refuse_others
 from bushel.records.manifest import has_manifest
 from bushel.sources.detection.annotation_files import coco_files, is_coco, is_voc, is_yolo
-from bushel.sources.detection.box_tables import has_boxes
+from bushel.sources.detection.annotations import has_boxes
 from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
 from bushel.sources.folders import is_file_of
 from bushel.sources.images.image_folder import images

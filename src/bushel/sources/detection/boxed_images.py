@@ -20,8 +20,15 @@ from bushel.errors import FileProblem
 from bushel.pixels.codecs import turn_pixels
 from bushel.pixels.headers import BadImage, Header, parse_header
 from bushel.sources.detection.annotation_files import coco_files, encode_mask, read_coco, read_voc, read_yolo
-from bushel.sources.detection.annotations import Annotations, BadBoxes, Unit, clean_boxes, turn_boxes
-from bushel.sources.detection.box_tables import read_boxes, with_suffixes
+from bushel.sources.detection.annotations import (
+    Annotations,
+    BadBoxes,
+    Unit,
+    clean_boxes,
+    read_boxes,
+    turn_boxes,
+    with_suffixes,
+)
 from bushel.sources.folders import as_keys
 from bushel.sources.images.image_checks import Allow, ImageCheck, KeepBytes, allowed
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
