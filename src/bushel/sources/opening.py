@@ -26,10 +26,9 @@ from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
 from bushel.sources.folders import is_file_of
 from bushel.sources.images.image_folder import images
 from bushel.sources.images.tiles import tiles
+from bushel.sources.in_memory import is_sparse, iterable
 from bushel.sources.marked import marked
 from bushel.sources.memory.arrays import arrays, is_arrow
-from bushel.sources.memory.iterables import iterable
-from bushel.sources.memory.values import is_sparse
 from bushel.sources.protocol import Source, check_names
 from bushel.sources.record_files import elwc, records
 from bushel.sources.sound_files import audio

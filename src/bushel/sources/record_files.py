@@ -21,7 +21,7 @@ from bushel.records.index import StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.records.scan import payloads, shape_columns, to_column
 from bushel.records.survey import infer_schema
-from bushel.sources.memory.values import number_keys
+from bushel.sources.in_memory import number_keys
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables.row_sources import RowSource
 from bushel.sources.tables.table_files import as_text, named

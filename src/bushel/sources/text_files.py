@@ -19,7 +19,7 @@ from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers, do_all, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
-from bushel.sources.memory.values import number_keys
+from bushel.sources.in_memory import number_keys
 from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables.table_files import Part, part_bytes
 from bushel.storage import AnyPath, as_path, open_to_read, openable

@@ -86,7 +86,7 @@ def _read_label_file(
     rows = _row_numbers(paths)
     if isinstance(given, Mapping):
         places = _places(rows, [str(name).encode() for name in given])
-        from bushel.sources.memory.values import nullable_column
+        from bushel.sources.in_memory import nullable_column
 
         labels = nullable_column([*given.values()], name="labels")
         return {"label": _spread(labels, places, len(paths))}, _strangers(places)

@@ -30,7 +30,7 @@ from bushel.data.columns import (
 from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName, SchemaMismatch, missing_package, readable_size
-from bushel.sources.memory.values import (
+from bushel.sources.in_memory import (
     are_splits,
     from_pairs,
     is_sparse,

@@ -23,8 +23,7 @@ from bushel.data.columns import BytesColumn, Column
 from bushel.data.samples import to_columns
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, MissingName, missing_package
-from bushel.sources.memory.iterables import Census, IterableSource, as_key, fitting, optional
-from bushel.sources.memory.values import number_keys
+from bushel.sources.in_memory import Census, IterableSource, as_key, fitting, number_keys, optional
 from bushel.sources.protocol import Block, Listing, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables import arrow
 from bushel.storage import AnyPath, as_path, local_copy
