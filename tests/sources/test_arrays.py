@@ -173,8 +173,8 @@ def test_encoded_images_are_images_by_their_bytes() -> None:
 def test_a_large_compressed_array_is_unpacked_to_a_file_and_not_kept_in_memory(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bushel.sources.memory.arrays._HELD", 1000)
-    monkeypatch.setattr("bushel.sources.memory.arrays._PIECE", 4096)
+    monkeypatch.setattr("bushel.sources.array_source._HELD", 1000)
+    monkeypatch.setattr("bushel.sources.array_source._PIECE", 4096)
     x, y = np.random.default_rng(0).integers(0, 256, (500, 7, 3), dtype=np.uint8), np.arange(500)
     if form == "hdf5":
         with pytest.importorskip("h5py").File(tmp_path / "a.h5", "w") as file:

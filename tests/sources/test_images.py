@@ -21,7 +21,7 @@ from bushel.data.columns import BytesColumn
 from bushel.errors import FileProblem
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.sources import images, open_source
-from bushel.sources.images.image_checks import ImageCheck
+from bushel.sources.image_checks import ImageCheck
 
 
 def picture(width: int = 40, height: int = 30, mode: str = "RGB") -> Image.Image:

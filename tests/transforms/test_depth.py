@@ -17,7 +17,7 @@ from bushel import sources
 from bushel import transforms as t
 from bushel.errors import SchemaMismatch
 from bushel.pixels.codecs import decode_pixels, decode_wide, encode_wide, is_wide
-from bushel.sources.images.image_checks import ImageCheck
+from bushel.sources.image_checks import ImageCheck
 from bushel.transforms.chain import Chain
 
 DRAW = t.Draw(seed=3, epoch=0, record=5)

@@ -23,7 +23,7 @@ from bushel.reading.dataset import open as open_dataset
 from bushel.records.manifest import has_manifest
 from bushel.sources import table, text
 from bushel.sources.folders import is_file_of
-from bushel.sources.images.image_checks import UNUSUAL, ImageCheck
+from bushel.sources.image_checks import UNUSUAL, ImageCheck
 from bushel.sources.opening import kind_of, open_source
 from bushel.storage import AnyPath, as_path, list_files, natural_order
 

@@ -3,11 +3,11 @@
 Each function makes a source: a value that says what samples there are, and reads them in columns.
 """
 
+from bushel.sources.array_source import ArraySource, arrays
 from bushel.sources.detection.boxed_images import DetectionSource, boxes, coco, voc, yolo
-from bushel.sources.images.image_folder import ImageSource, images
-from bushel.sources.images.tiles import TileSource, tiles
+from bushel.sources.image_folder import ImageSource, images
+from bushel.sources.image_tiles import TileSource, tiles
 from bushel.sources.in_memory import IterableSource, iterable
-from bushel.sources.memory.arrays import ArraySource, arrays
 from bushel.sources.opening import open_source
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.sources.record_files import RecordSource, elwc, records

@@ -20,15 +20,15 @@ from bushel.errors import BushelError, FileProblem, nearest
 from bushel.parallel import Helpers
 from bushel.records.files import ELWC, not_examples, open_file, refuse_others
 from bushel.records.manifest import has_manifest
+from bushel.sources.array_source import arrays, is_arrow
 from bushel.sources.detection.annotation_files import coco_files, is_coco, is_voc, is_yolo
 from bushel.sources.detection.annotations import has_boxes
 from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
 from bushel.sources.folders import is_file_of
-from bushel.sources.images.image_folder import images
-from bushel.sources.images.tiles import tiles
+from bushel.sources.image_folder import images
+from bushel.sources.image_tiles import tiles
 from bushel.sources.in_memory import is_sparse, iterable
 from bushel.sources.marked import marked
-from bushel.sources.memory.arrays import arrays, is_arrow
 from bushel.sources.protocol import Source, check_names
 from bushel.sources.record_files import elwc, records
 from bushel.sources.sound_files import audio

@@ -21,7 +21,7 @@ from bushel.data.schema import Feature, Schema
 from bushel.data.splits import splits_in_names
 from bushel.errors import FileProblem, SchemaMismatch, readable_size
 from bushel.records.files import MAX_RECORD
-from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, KeepBytes, allowed
+from bushel.sources.image_checks import Allow, HowVerified, ImageCheck, KeepBytes, allowed
 from bushel.sources.in_memory import Census, misfit
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.storage import AnyPath, as_path, list_files, local_copy

@@ -30,7 +30,7 @@ from bushel.sources.detection.annotations import (
     with_suffixes,
 )
 from bushel.sources.folders import as_keys
-from bushel.sources.images.image_checks import Allow, ImageCheck, KeepBytes, allowed
+from bushel.sources.image_checks import Allow, ImageCheck, KeepBytes, allowed
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.storage import AnyPath, as_path, list_files
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from bushel.data.columns import need_arrow
 from bushel.data.splits import split_of_file
 from bushel.errors import FileProblem, understood
-from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
+from bushel.sources.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
 from bushel.sources.protocol import check_values, recipe_table
 from bushel.sources.tables.table import Format, TableSource
 from bushel.storage import AnyPath, as_path, leaves, local_copy, natural_order

@@ -19,7 +19,7 @@ from bushel.data.schema import Feature, Schema
 from bushel.data.splits import splits_in_names
 from bushel.errors import FileProblem, MissingName
 from bushel.parallel import Helpers, do_all
-from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
+from bushel.sources.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
 from bushel.sources.in_memory import number_keys, typed
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables import arrow

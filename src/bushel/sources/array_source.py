@@ -46,6 +46,7 @@ from bushel.storage import as_path, leaves, local_copy, open_to_read
 
 __all__ = ["ArraySource", "arrays"]
 
+
 _BLOCK_BYTES = 8 << 20
 _INT64_MAX = np.iinfo(np.int64).max
 

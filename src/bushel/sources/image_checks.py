@@ -21,6 +21,7 @@ from bushel.storage.downloads import Downloads, NotDownloaded, is_url
 
 __all__ = ["Allow", "CheckedImages", "HowVerified", "ImageCheck", "ImageColumn", "KeepBytes", "Verify"]
 
+
 Verify: TypeAlias = Literal["decode", "headers", "none"]
 # The options that all sources of images have.
 HowVerified: TypeAlias = Annotated[Verify, "How to check images: decode them, read their headers, or not at all"]

@@ -41,7 +41,7 @@ from bushel.sources.folders import (
     told_by_folders,
     walk,
 )
-from bushel.sources.images.image_checks import (
+from bushel.sources.image_checks import (
     MAX_PIXELS,
     Allow,
     CheckedImages,
@@ -55,10 +55,8 @@ from bushel.sources.tables.table import TableSource, table
 from bushel.storage import AnyPath, as_path, read_each, read_together
 from bushel.storage.file_kinds import kind_of_bytes
 
-__all__ = [
-    "ImageSource",
-    "images",
-]
+__all__ = ["ImageSource", "images"]
+
 
 _FILE_NAMES = ("file_name", "filename", "file", "path", "image", "image_path", "image_id", "id", "key", "name")
 _LABEL_NAMES = ("label", "class", "category", "target", "species", "y")

@@ -23,6 +23,7 @@ from bushel.storage import AnyPath, local_copy
 
 __all__ = ["TileSource", "tiles"]
 
+
 Edge: TypeAlias = Literal["shift", "pad", "drop"]
 MAX_PIXELS = 500_000_000  # pixels of an image that has to be decoded whole
 _BLOCK_BYTES = 8 << 20

@@ -1,1 +1,0 @@
-"""Images in folders, tables and tiles."""

@@ -1,1 +1,0 @@
-"""Samples that a program already has: arrays, iterables, generators."""
