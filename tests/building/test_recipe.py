@@ -9,7 +9,7 @@ from bushel import transforms as t
 from bushel.building.recipe import parse_size, read_recipe, write_recipe
 from bushel.errors import FormatError
 from bushel.transforms.by_name import describe_transforms, make_transforms
-from bushel.transforms.scaling import Moments
+from bushel.transforms.fill_and_scale import Moments
 
 
 def test_a_recipe_is_read_back_as_it_was_written(tmp_path):

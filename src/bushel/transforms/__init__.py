@@ -29,12 +29,15 @@ from bushel.transforms.encoded import encode_image as encode_image
 from bushel.transforms.encoded import on_background as on_background
 from bushel.transforms.encoded import reencode as reencode
 from bushel.transforms.encoded import resize_encoded as resize_encoded
+from bushel.transforms.fill_and_scale import fill as fill
+from bushel.transforms.fill_and_scale import min_max as min_max
+from bushel.transforms.fill_and_scale import require as require
+from bushel.transforms.fill_and_scale import robust_scale as robust_scale
+from bushel.transforms.fill_and_scale import standardise as standardise
 from bushel.transforms.image import center_crop as center_crop
 from bushel.transforms.image import convert_colour as convert_colour
 from bushel.transforms.image import decode_image as decode_image
 from bushel.transforms.image import resize as resize
-from bushel.transforms.missing import fill as fill
-from bushel.transforms.missing import require as require
 from bushel.transforms.numbers import bucketise as bucketise
 from bushel.transforms.numbers import cast as cast
 from bushel.transforms.numbers import clip as clip
@@ -50,9 +53,6 @@ from bushel.transforms.protocol import Fit as Fit
 from bushel.transforms.protocol import Fittable as Fittable
 from bushel.transforms.protocol import PaintedTransform as PaintedTransform
 from bushel.transforms.protocol import Transform as Transform
-from bushel.transforms.scaling import min_max as min_max
-from bushel.transforms.scaling import robust_scale as robust_scale
-from bushel.transforms.scaling import standardise as standardise
 from bushel.transforms.sound import decode_audio as decode_audio
 from bushel.transforms.sound import fit_audio as fit_audio
 from bushel.transforms.sound import mel as mel

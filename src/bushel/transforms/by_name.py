@@ -15,11 +15,11 @@ import msgspec
 
 from bushel.errors import BushelError, nearest
 from bushel.storage import leaves
-from bushel.transforms import augment, classes, encoded, image, missing, numbers, scaling, sound, text_vectors, texts
+from bushel.transforms import augment, classes, encoded, fill_and_scale, image, numbers, sound, text_vectors, texts
 from bushel.transforms.protocol import BatchTransform, Kept, Transform, allow_file, doubt_file
 
 NAME = "transform"
-_MODULES = (augment, classes, encoded, image, missing, numbers, scaling, sound, text_vectors, texts)
+_MODULES = (augment, classes, encoded, fill_and_scale, image, numbers, sound, text_vectors, texts)
 
 
 def _tag_of(kind: Any) -> str | None:
