@@ -31,10 +31,10 @@ _COMMANDS = {
     "info": ("bushel.cli.files", "Show what files hold."),
     "predict": ("bushel.cli.train", "Run a trained model on files."),
     "repair": ("bushel.cli.files", "Keep every intact record of damaged files."),
-    "report": ("bushel.cli.view", "Write a report on datasets or runs: one file."),
+    "report": ("bushel.cli.files", "Write a report on datasets or runs: one file."),
     "schema": ("bushel.cli.files", "Infer and print the schema of files."),
     "serve": ("bushel.cli.train", "Answer requests with a trained model, over HTTP."),
-    "view": ("bushel.cli.view", "Look at datasets in the browser."),
+    "view": ("bushel.cli.files", "Look at datasets in the browser."),
     "train": ("bushel.cli.train", "Train a model on a dataset, and report whether it learned."),
 }
 
