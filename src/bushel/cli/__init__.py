@@ -26,7 +26,7 @@ _COMMANDS = {
     "completion": ("bushel.cli", "Print the completion script of a shell."),
     "doctor": ("bushel.cli.doctor", "Show what is installed and what this machine has."),
     "explain": ("bushel.cli.check", "Explain a rule of check, and how to fix what it finds."),
-    "export": ("bushel.cli.export", "Export a trained model, or a dataset, for programs without bushel."),
+    "export": ("bushel.cli.train", "Export a trained model, or a dataset, for programs without bushel."),
     "index": ("bushel.cli.files", "Index files for random access."),
     "info": ("bushel.cli.files", "Show what files hold."),
     "predict": ("bushel.cli.train", "Run a trained model on files."),
