@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import bushel
-from bushel.cli.doctor import _packages as packages
+from bushel.cli.check import _packages as packages
 
 
 def doctor(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,7 @@ _COMMANDS = {
     "cat": ("bushel.cli.files", "Print records as JSON lines."),
     "check": ("bushel.cli.check", "Find what is wrong with data, pipeline and model."),
     "completion": ("bushel.cli", "Print the completion script of a shell."),
-    "doctor": ("bushel.cli.doctor", "Show what is installed and what this machine has."),
+    "doctor": ("bushel.cli.check", "Show what is installed and what this machine has."),
     "explain": ("bushel.cli.check", "Explain a rule of check, and how to fix what it finds."),
     "export": ("bushel.cli.train", "Export a trained model, or a dataset, for programs without bushel."),
     "index": ("bushel.cli.files", "Index files for random access."),
@@ -164,7 +164,7 @@ def fail(message: str) -> None:
 
 def _show_version(ctx: click.Context) -> None:
     from bushel import _native
-    from bushel.cli.doctor import parts
+    from bushel.cli.check import parts
     from bushel.pixels.codecs import CODEC_WORDS, decoders
     from bushel.records import index, manifest
 
