@@ -8,8 +8,7 @@ for difference in contract.verify("runs/cats", prepare=my_prepare, classes=my_cl
 
 from __future__ import annotations
 
-from bushel.contract.document import CONTRACT_NAME, Contract, Golden, arrange, prepare, read, write
-from bushel.contract.making import make
+from bushel.contract.document import CONTRACT_NAME, Contract, Golden, arrange, make, prepare, read, write
 from bushel.contract.verifying import ServingDifference, verify
 from bushel.feeding.preparation import Input, Preparation, as_array
 

@@ -16,8 +16,7 @@ from bushel.checking.collect.facts import Data
 from bushel.checking.findings import Finding, Location
 from bushel.checking.rules.registry import rule
 from bushel.contract import Contract, Golden, ServingDifference
-from bushel.contract.document import CONTRACT_NAME, load_array
-from bushel.contract.making import fingerprints_of
+from bushel.contract.document import CONTRACT_NAME, fingerprints_of, load_array
 from bushel.contract.verifying import compare_classes
 from bushel.data.schema import Feature
 from bushel.errors import BushelError
