@@ -12,9 +12,8 @@ from bushel.sources.opening import open_source
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.sources.record_files import RecordSource, elwc, records
 from bushel.sources.sound_files import AudioSource, audio
-from bushel.sources.tables.hugging_face import huggingface
 from bushel.sources.tables.row_sources import RowSource, excel, sql
-from bushel.sources.tables.table import TableSource, table
+from bushel.sources.tables.table import TableSource, huggingface, table
 from bushel.sources.tars import TarSource, webdataset
 from bushel.sources.text_files import LineSource, TextFolderSource, text
 from bushel.sources.time_series import SeriesSource, series

@@ -33,9 +33,8 @@ from bushel.sources.protocol import Source, check_names
 from bushel.sources.record_files import elwc, records
 from bushel.sources.sound_files import audio
 from bushel.sources.tables.dialect import is_delimited
-from bushel.sources.tables.hugging_face import from_datasets, huggingface, is_dataset_folder
 from bushel.sources.tables.row_sources import excel, sql
-from bushel.sources.tables.table import table
+from bushel.sources.tables.table import from_datasets, huggingface, is_dataset_folder, table
 from bushel.sources.tars import webdataset
 from bushel.sources.text_files import text
 from bushel.sources.time_series import series
