@@ -258,7 +258,7 @@ import os, sys
 sys.path.insert(0, {tests!r})
 from making import Numbers
 import bushel
-from bushel.storage import swap
+from bushel.storage import whole_folders as swap
 
 def die(*_):
     os._exit(9)

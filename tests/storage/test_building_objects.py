@@ -21,7 +21,7 @@ from bushel.errors import FileProblem, TooManyRefused
 from bushel.records.index import load_keys
 from bushel.records.manifest import read_manifest
 from bushel.storage import as_path, stores
-from bushel.storage import lock as claims
+from bushel.storage import whole_folders as claims
 from bushel.storage.objects import ObjectPath
 
 

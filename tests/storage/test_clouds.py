@@ -24,7 +24,8 @@ from test_building_objects import KILLED, columns, digests
 
 import bushel
 from bushel.errors import FileProblem
-from bushel.storage import as_path, lock, stores
+from bushel.storage import as_path, stores
+from bushel.storage import whole_folders as lock
 from bushel.storage.objects import ObjectPath
 
 ENDPOINTS = {"az": "AZURE_STORAGE_ENDPOINT", "gs": "STORAGE_EMULATOR_HOST"}

@@ -65,8 +65,8 @@ from bushel.storage.listing import sibling as sibling
 from bushel.storage.listing import sizes_in as sizes_in
 from bushel.storage.listing import tfds_folder as tfds_folder
 from bushel.storage.listing import witnesses as witnesses
-from bushel.storage.swap import finish_move as finish_move
-from bushel.storage.swap import new_path as new_path
-from bushel.storage.swap import replace_folder as replace_folder
-from bushel.storage.swap import replaced_path as replaced_path
-from bushel.storage.swap import sync_folder as sync_folder
+from bushel.storage.whole_folders import finish_move as finish_move
+from bushel.storage.whole_folders import new_path as new_path
+from bushel.storage.whole_folders import replace_folder as replace_folder
+from bushel.storage.whole_folders import replaced_path as replaced_path
+from bushel.storage.whole_folders import sync_folder as sync_folder

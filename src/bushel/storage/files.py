@@ -28,7 +28,7 @@ from bushel.storage import stores
 from bushel.storage.listing import AnyPath, as_path, similar_names
 from bushel.storage.objects import ObjectFile, ObjectPath, take_parked
 from bushel.storage.stores import Status
-from bushel.storage.swap import sync_folder
+from bushel.storage.whole_folders import sync_folder
 
 __all__ = [
     "InOrder",

@@ -16,7 +16,7 @@ from bushel.errors import FileProblem, nearest
 from bushel.storage import stores
 from bushel.storage.file_kinds import has_record_name
 from bushel.storage.objects import ObjectPath, parse_object
-from bushel.storage.swap import finish_move
+from bushel.storage.whole_folders import finish_move
 
 __all__ = [
     "TFDS_FEATURES",

@@ -23,7 +23,7 @@ from bushel.errors import FileProblem, FormatError
 from bushel.parallel import map_in_threads
 from bushel.records.index import read_made
 from bushel.storage import give_name, remove_below, sizes_in, whole_path, write_whole
-from bushel.storage.lock import boot_of_machine
+from bushel.storage.whole_folders import boot_of_machine
 
 __all__ = [
     "JOURNAL_NAME",

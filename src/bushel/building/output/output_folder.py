@@ -71,7 +71,7 @@ from bushel.storage import (
     write_whole,
 )
 from bushel.storage.file_kinds import SHARD_CODECS
-from bushel.storage.lock import hold
+from bushel.storage.whole_folders import hold
 from bushel.transforms.fitted import keep
 
 __all__ = [
