@@ -74,7 +74,7 @@ def test_one_and_two_workers_learn_and_write_the_same(tmp_path, rows, kind):
 def test_columns_and_samples_make_the_same_bytes(tmp_path, rows, monkeypatch):
     build(str(rows), tmp_path / "columns", transforms=CHAIN, split="split", run=Run(workers=1))
     monkeypatch.setattr(Chain, "apply_columns", lambda *_: None)
-    monkeypatch.setattr("bushel.transforms.fitted.ColumnFit", type(None))
+    monkeypatch.setattr("bushel.transforms.chain.ColumnFit", type(None))
     build(str(rows), tmp_path / "samples", transforms=CHAIN, split="split", run=Run(workers=1))
     assert digests(tmp_path / "columns") == digests(tmp_path / "samples")
     assert bushel.read_manifest(tmp_path / "columns") == bushel.read_manifest(tmp_path / "samples")

@@ -7,7 +7,7 @@ from sklearn.preprocessing import MultiLabelBinarizer, OneHotEncoder, OrdinalEnc
 from bushel import transforms as t
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import SchemaMismatch
-from bushel.transforms.fitted import merge_in_order
+from bushel.transforms.chain import merge_in_order
 
 DRAW = t.Draw(0, 0, 0)
 COLOURS = ["red", "blue", "green", "red", "ärger", "blue", "red"]

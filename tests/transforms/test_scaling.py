@@ -10,7 +10,7 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from bushel import transforms as t
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import SchemaMismatch
-from bushel.transforms.fitted import merge_in_order
+from bushel.transforms.chain import merge_in_order
 from bushel.transforms.numbers import Quantiles
 
 DRAW = t.Draw(0, 0, 0)

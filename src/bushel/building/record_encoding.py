@@ -25,10 +25,18 @@ from bushel.errors import BushelError, MissingName, SchemaMismatch, reason_of
 from bushel.parallel import Helpers, do_all
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.storage import write_whole
-from bushel.transforms import Fit, Transform, fitted
+from bushel.transforms import Fit, Transform
 from bushel.transforms.by_name import name_of
-from bushel.transforms.chain import Chain
-from bushel.transforms.fitted import Layer, Together, merge_in_order, merge_layer, needs_fit, next_layer
+from bushel.transforms.chain import (
+    Chain,
+    Layer,
+    LayerLearner,
+    Together,
+    merge_in_order,
+    merge_layer,
+    needs_fit,
+    next_layer,
+)
 from bushel.transforms.protocol import is_in_core
 
 __all__ = [
@@ -265,7 +273,7 @@ def learnt_blocks(plan: Plan, source: Source, number: int, step: int) -> Iterato
             yield partition, block, np.ones(len(block.rows), bool)
 
 
-class BlockLearner(fitted.LayerLearner):
+class BlockLearner(LayerLearner):
     """What the transforms of one layer have learned from blocks so far."""
 
     def __init__(self, encoder: BlockEncoder, layer: Layer) -> None:

@@ -64,7 +64,7 @@ from bushel.sources.protocol import Source
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import Transform
 from bushel.transforms.by_name import describe_transforms, make_from_data, make_transforms
-from bushel.transforms.fitted import merge_layer, next_layer, restore_all
+from bushel.transforms.chain import merge_layer, next_layer, restore_all
 
 __all__ = ["Built", "Run", "build", "build_recipe"]
 

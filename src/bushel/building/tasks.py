@@ -43,7 +43,7 @@ from bushel.parallel import available_cores, iterate_ahead
 from bushel.records.files import Compression
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.storage import as_path
-from bushel.transforms.fitted import Layer
+from bushel.transforms.chain import Layer
 
 __all__ = ["Job", "Task", "give_back_memory", "memory_of", "perform"]
 

@@ -42,7 +42,7 @@ from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest
 from bushel.storage import AnyPath, as_path, open_to_read, write_whole
 from bushel.transforms import Draw, Fittable, Transform, decode_image, resize
 from bushel.transforms.by_name import describe_transforms, make_from_data
-from bushel.transforms.fitted import keep, restore
+from bushel.transforms.chain import keep, restore
 
 LARGEST = 4 << 20  # bytes of an array that is kept in full; of a larger one, only the digest is
 

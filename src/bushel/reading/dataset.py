@@ -52,7 +52,7 @@ from bushel.storage.cache import is_fetched
 from bushel.storage.file_kinds import compression_named
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_from_data
-from bushel.transforms.fitted import restore_all
+from bushel.transforms.chain import restore_all
 
 __all__ = ["Dataset", "Share", "Split", "mix", "open", "open_manifest"]
 

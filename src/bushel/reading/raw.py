@@ -26,7 +26,7 @@ from bushel.records.files import ELWC, Skipped, not_examples
 from bushel.records.manifest import find_manifest
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import BatchTransform, Transform
-from bushel.transforms.fitted import LayerLearner, merge_layer, needs_fit, next_layer
+from bushel.transforms.chain import LayerLearner, merge_layer, needs_fit, next_layer
 
 if TYPE_CHECKING:
     from bushel.sources.protocol import Block, Source

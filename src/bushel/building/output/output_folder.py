@@ -72,7 +72,7 @@ from bushel.storage import (
 )
 from bushel.storage.file_kinds import SHARD_CODECS
 from bushel.storage.whole_folders import hold
-from bushel.transforms.fitted import keep
+from bushel.transforms.chain import keep
 
 __all__ = [
     "OutputFolder",

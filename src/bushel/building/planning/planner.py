@@ -31,7 +31,7 @@ from bushel.sources.opening import open_any, open_source
 from bushel.sources.protocol import Block, Source
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_transforms
-from bushel.transforms.fitted import check_features, needs_fit
+from bushel.transforms.chain import check_features, needs_fit
 
 if TYPE_CHECKING:
     from bushel.building.planning.draft import Draft
