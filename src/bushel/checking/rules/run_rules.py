@@ -529,7 +529,7 @@ def too_few_steps(run: RunFacts) -> Iterator[Finding]:
     """
     if run.has_failed and run.is_improving and 0 < run.steps < FEW_STEPS:
         yield Finding(
-            f"there were {count_of_things(run.steps, 'step')}, and the validation loss was still falling",
+            f"training ended after {count_of_things(run.steps, 'step')}, and the validation loss was still falling",
             confidence="likely",
             evidence={"measured": run.steps, "expected": f"{FEW_STEPS} or more"},
             help=["train for more --epochs (with --resume, from where it stands), or with a smaller --batch-size"],
@@ -611,7 +611,7 @@ def few_records(run: RunFacts) -> Iterator[Finding]:
     least = max(FEW_RECORDS, FEW_OF_A_CLASS * sum(count > 0 for count in run.counts))
     if run.has_failed and 0 < run.records < least:
         yield Finding(
-            f"there are {count_of_things(run.records, 'record')} to learn from",
+            f"only {count_of_things(run.records, 'record')} to learn from",
             evidence={"measured": run.records, "expected": f"{least} or more"},
             help=["gather more records"],
         )
