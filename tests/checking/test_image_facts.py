@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from bushel import _native
-from bushel.checking.collect.image_facts import _look_at, _look_in_core
+from bushel.checking.collect.image_and_sound_facts import _look_at, _look_in_core
 from bushel.data.columns import BytesColumn
 
 

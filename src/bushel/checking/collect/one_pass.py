@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.checking.collect.duplicates import DuplicateFinder, Signatures, TextReader
 from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts, ReadingPlan, SplitFacts, split_of
-from bushel.checking.collect.image_facts import PictureReader, Pictures
-from bushel.checking.collect.sound_facts import FoundSounds, SoundReader, Sounds, find_sounds
+from bushel.checking.collect.image_and_sound_facts import (
+    FoundSounds,
+    PictureReader,
+    Pictures,
+    SoundReader,
+    Sounds,
+    find_sounds,
+)
 from bushel.checking.collect.value_facts import ListReader, RowReader, TextLooks, find_lists, sampled_features
 from bushel.checking.rules.registry import ASPECTS, Aspect
 from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar

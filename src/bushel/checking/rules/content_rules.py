@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from bushel.checking.collect.facts import Data
-from bushel.checking.collect.image_facts import Kinds, Pictures
-from bushel.checking.collect.sound_facts import Sounds
+from bushel.checking.collect.image_and_sound_facts import Kinds, Pictures, Sounds
 from bushel.checking.findings import Finding, Location, count_of_things
 from bushel.checking.rules.registry import rule
 from bushel.data.schema import BYTES_KIND
