@@ -145,13 +145,6 @@ def to_numbers(array: Any) -> NDArray[Any]:
     return found[array.offset : array.offset + len(array)]
 
 
-def from_integers(numbers: NDArray[np.int64]) -> Any:
-    """The reverse: an Arrow array from a NumPy array."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
-
-
 def to_bytes(array: Any) -> BytesColumn:
     """Text or binary without nulls, as a view of Arrow's memory."""
     import pyarrow as pa
