@@ -22,7 +22,7 @@ import mutation_operators as faults
 
 import bushel
 from bushel.checking.collect.one_pass import list_data, read_data
-from bushel.checking.rules.registry import all_rules
+from bushel.checking.findings import all_rules
 from bushel.checking.script import follow, parse
 
 SCRIPTS = Path(__file__).parent.parent / "tests" / "checking" / "scripts"

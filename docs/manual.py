@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from bushel import __version__
-from bushel.checking.rules.registry import FAMILIES, Rule, all_rules
+from bushel.checking.findings import FAMILIES, Rule, all_rules
 from bushel.cli import cli
 from bushel.sources.opening import SOURCES
 from bushel.sources.protocol import Option, options_of

@@ -68,7 +68,7 @@ def test_a_finding_that_explains_another_silences_it(tmp_path: Path) -> None:
 
 
 def test_the_pass_collects_only_what_the_selected_rules_need() -> None:
-    from bushel.checking.rules.registry import aspects_needed, select
+    from bushel.checking.findings import aspects_needed, select
 
     assert aspects_needed(select(["FIL", "SCH"], [])) == set()
     assert aspects_needed(select(["SPL002"], [])) == {"images", "near_images"}
@@ -76,7 +76,7 @@ def test_the_pass_collects_only_what_the_selected_rules_need() -> None:
 
 
 def test_causes_come_before_what_they_explain() -> None:
-    from bushel.checking.rules.registry import causes_first
+    from bushel.checking.findings import causes_first
 
     found = [Finding("", "error", rule=id) for id in ("RUN002", "MDL002", "RUN007", "FIL001", "ACME001")]
     assert [finding.rule for finding in causes_first(found)] == ["FIL001", "RUN007", "MDL002", "RUN002", "ACME001"]

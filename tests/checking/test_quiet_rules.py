@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 import bushel
-from bushel.checking.findings import Finding
-from bushel.checking.rules.registry import weighed_by_run
+from bushel.checking.findings import Finding, weighed_by_run
 
 READ = """
 import tensorflow as tf

@@ -8,8 +8,8 @@ import pytest
 import bushel
 from bushel.checking.collect.facts import Data
 from bushel.checking.collect.one_pass import list_data
+from bushel.checking.findings import find_rule
 from bushel.checking.rules.keras_expectations import Pair, misfits
-from bushel.checking.rules.registry import find_rule
 from bushel.checking.running import Execution
 from bushel.checking.script.script_text import read_script
 

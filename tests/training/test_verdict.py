@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bushel
-from bushel.checking.rules.registry import all_rules
+from bushel.checking.findings import all_rules
 from bushel.checking.rules.run_rules import RunFacts
 from bushel.feeding.preparation import Target
 from bushel.training import Options, train

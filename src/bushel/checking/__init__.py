@@ -2,8 +2,7 @@
 
 from bushel.checking.checker import Report, check, explain
 from bushel.checking.collect.facts import Data, ReadingPlan
-from bushel.checking.findings import Finding, Location
-from bushel.checking.rules.registry import Rule, all_rules, rule
+from bushel.checking.findings import Finding, Location, Rule, all_rules, rule
 
 __all__ = ["Data", "Finding", "Location", "ReadingPlan", "Report", "Rule", "all_rules", "check", "explain", "rule"]
 

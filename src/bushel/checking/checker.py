@@ -12,25 +12,23 @@ from bushel.checking.collect.facts import Data, FileFacts, ReadingPlan
 from bushel.checking.collect.one_pass import FileEngine, Interrupted, list_data, read_data
 from bushel.checking.finding_formats import page_text, report_html, summary
 from bushel.checking.findings import (
+    FAMILIES,
     SEVERITIES,
     CheckSettings,
     Finding,
-    Severity,
-    at_least,
-    load_settings,
-    read_baseline,
-)
-from bushel.checking.rules.registry import (
-    FAMILIES,
     Rule,
+    Severity,
     all_rules,
     aspects_needed,
+    at_least,
     find_rule,
+    load_settings,
+    read_baseline,
     rules_as_they_were,
     weighed_by_run,
     without_silenced,
 )
-from bushel.checking.rules.registry import select as select_rules
+from bushel.checking.findings import select as select_rules
 from bushel.data.tf_schema import read_pbtxt
 from bushel.errors import BushelError, FileProblem
 from bushel.parallel import Crew, SharedFolder, Stopwatch, Timing, available_cores

@@ -7,8 +7,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from bushel import __version__
-from bushel.checking.findings import SEVERITIES, Finding, count_of_things
-from bushel.checking.rules.registry import Rule, all_rules
+from bushel.checking.findings import SEVERITIES, Finding, Rule, all_rules, count_of_things
 
 _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}

@@ -1,18 +1,25 @@
-"""What a check reports, and what it does not: suppressions with their reason in `bushel.toml`, and baselines."""
+"""Rules and their findings: what a rule declares of itself, what it reports, and what is left out of a report."""
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
+import importlib
 import importlib.util
+import inspect
+import pkgutil
+import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from bushel.errors import FormatError
+from bushel.errors import FormatError, MissingName
 from bushel.storage import AnyPath, write_whole
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
@@ -207,3 +214,279 @@ def write_baseline(path: AnyPath, findings: Iterable[Finding]) -> None:
     text = msgspec.json.format(msgspec.json.encode(_Baseline(format=1, findings=known)), indent=2)
     with write_whole(path) as file:
         file.write(text + b"\n")
+
+
+Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract", "execution"]
+# Of the pass over the data.
+Aspect: TypeAlias = Literal["values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts"]
+Need: TypeAlias = Literal[Subject, Aspect, "records"]
+Moment: TypeAlias = Literal["before", "during"]  # of training; rules about a run are all asked after it
+
+ASPECTS: tuple[Aspect, ...] = ("values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts")
+# What the pass over the data must collect for a rule that needs this. `records` are read in any case.
+_ASPECTS_OF: dict[Need, tuple[Aspect, ...]] = {
+    **{aspect: (aspect,) for aspect in ASPECTS},
+    "data": ASPECTS,
+    "contents": ("contents", "rows"),
+    "near_images": ("images", "near_images"),
+    "script": ("values",),
+    "model": ("values", "images"),
+    "probe": ("values", "images"),
+    "contract": ("values",),
+}
+_LAST = 1000
+
+
+class Family(NamedTuple):
+    """Rules about one thing. Where a rule does not say it itself: its rank, and when `bushel train` asks it."""
+
+    title: str
+    rank: int = _LAST
+    when: tuple[Moment, ...] = ()
+
+
+# A custom rule may use any other prefix. The lower the rank, the more other findings does a finding explain.
+FAMILIES = {
+    "FIL": Family("files", 0, ("before",)),
+    "SCH": Family("schema", 10, ("before",)),
+    "TFX": Family("schema.pbtxt", 20),
+    "VAL": Family("values", 50, ("before",)),
+    "IMG": Family("images"),
+    "AUD": Family("sound"),
+    "TXT": Family("text"),
+    "LBL": Family("labels", 30, ("before",)),
+    "ORD": Family("order", 60, ("before",)),
+    "SPL": Family("splits", when=("before",)),
+    "PIP": Family("pipeline code"),
+    "MDL": Family("model", 80, ("before",)),
+    "TRN": Family("training probes", 150, ("before",)),
+    "RUN": Family("a run of `bushel train`", 150),
+    "SRV": Family("serving contract"),
+    "EXE": Family("a script that was run"),
+    "KER": Family("Keras 3"),
+}
+
+SECTIONS = ("Why", "Example", "Fix", "Ignore", "Reports")
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a rule's docstring says."""
+
+    what: str
+    sections: dict[str, str]
+
+    @classmethod
+    def of(cls, text: str) -> Page:
+        """Split a docstring at lines that begin with a section's name and a colon."""
+        pieces = re.split(rf"^({'|'.join(SECTIONS)}): ?", inspect.cleandoc(text), flags=re.MULTILINE)
+        bodies = {name: _joined(body) for name, body in zip(pieces[1::2], pieces[2::2], strict=True)}
+        return cls(_joined(pieces[0]), bodies)
+
+
+def _joined(text: str) -> str:
+    """Lines joined to sentences; lines that are indented are kept as they are."""
+    out: list[str] = []
+    for line in text.strip().splitlines():
+        if out and line and not line.startswith(" ") and out[-1] and not out[-1].startswith(" "):
+            out[-1] += f" {line}"
+        else:
+            out.append(line)
+    return "\n".join(out)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A check by its id, with all that it declares."""
+
+    id: str
+    name: str
+    check: Callable[[Any], Iterator[Finding]]
+    severity: Severity
+    needs: tuple[Need, ...]
+    rank: int  # the lower, the more other findings does it explain
+    when: tuple[Moment, ...]
+    silences: tuple[str, ...]  # rules whose findings about the same feature or file add nothing
+    measured_by: str | None  # the rule by which a run answers the same question
+
+    @property
+    def subject(self) -> Subject:
+        """What its function is called with."""
+        return next((subject for subject in _SUBJECTS if subject in self.needs), "data")
+
+    @property
+    def page(self) -> Page:
+        """What `bushel explain` prints."""
+        return Page.of(self.check.__doc__ or "")
+
+    def run(self, subject: Any) -> Iterator[Finding]:
+        """Its findings, with its id, name and severity filled in."""
+        return (self.signed(finding) for finding in self.check(subject))
+
+    def signed(self, finding: Finding) -> Finding:
+        """A finding with this rule's id, name and severity."""
+        return Finding(
+            message=encodable(finding.message),
+            severity=finding.severity or self.severity,
+            confidence=finding.confidence,
+            locations=encodable(finding.locations),
+            evidence=encodable(finding.evidence),
+            help=encodable(finding.help),
+            rule=self.id,
+            name=self.name,
+        )
+
+
+_SUBJECTS: tuple[Subject, ...] = ("execution", "script", "model", "probe", "run", "contract")
+_RULES: dict[str, Rule] = {}
+
+Check: TypeAlias = Callable[[Any], Iterator[Finding]]
+
+
+def rule(
+    id: str,
+    name: str,
+    *,
+    severity: Severity = "error",
+    needs: Need | tuple[Need, ...] = "data",
+    rank: int | None = None,
+    when: tuple[Moment, ...] | None = None,
+    silences: tuple[str, ...] = (),
+    measured_by: str | None = None,
+) -> Callable[[Check], Check]:
+    """Make a function a rule: it takes what is checked, and yields findings.
+
+    >>> @bushel.checking.rule("ACME001", "no-negative-price", severity="warning")
+    ... def no_negative_price(data):
+    ...     '''Prices below 0.'''
+    ...     if data.features["price"].min < 0:
+    ...         yield Finding("a price is negative")
+    """
+    if not re.fullmatch(r"[A-Z]{3,}\d{3}", id):
+        raise ValueError(f"id must be capital letters and three digits, such as ACME001; got {id!r}")
+    family = FAMILIES.get(id[:-3], Family(id[:-3]))
+
+    def register(check: Check) -> Check:
+        known = _RULES.get(id)
+        if known is not None and known.check.__qualname__ != check.__qualname__:
+            raise ValueError(f"id must be a new one, got {id!r}, which is {known.name}")
+        _RULES[id] = Rule(
+            id=id,
+            name=name,
+            check=check,
+            severity=severity,
+            needs=needs if isinstance(needs, tuple) else (needs,),
+            rank=family.rank if rank is None else rank,
+            when=family.when if when is None else when,
+            silences=silences,
+            measured_by=measured_by,
+        )
+        return check
+
+    return register
+
+
+@contextlib.contextmanager
+def rules_as_they_were() -> Iterator[None]:
+    """Forget afterwards which rules were registered inside: those that settings name belong to one run."""
+    before = dict(_RULES)
+    try:
+        yield
+    finally:
+        _RULES.clear()
+        _RULES.update(before)
+
+
+def all_rules() -> list[Rule]:
+    """Every rule, custom ones included, by id."""
+    rooms = tuple(f"bushel.checking.{room}" for room in ("rules", "script_rules", "running"))
+    for room in rooms:  # importing a module registers its rules
+        for module in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
+            if module.name.endswith("_rules"):
+                importlib.import_module(module.name)
+    return sorted(_RULES.values(), key=lambda rule: rule.id)
+
+
+def find_rule(id_or_name: str) -> Rule:
+    """One rule by its id or its name."""
+    rules = all_rules()
+    for found in rules:
+        if id_or_name.upper() == found.id or id_or_name.lower() == found.name:
+            return found
+    raise MissingName("rule", id_or_name, [name for r in rules for name in (r.id, r.name)], where="rules")
+
+
+def rules_for(subject: Subject, when: Moment | None = None, *, ignored: Iterable[str] = ()) -> list[Rule]:
+    """The rules about one kind of thing; with `when`, those that `bushel train` asks at that moment."""
+    unwanted = tuple(ignored)
+    return [
+        rule
+        for rule in all_rules()
+        if rule.subject == subject and (when is None or when in rule.when) and not rule.id.startswith(unwanted or "-")
+    ]
+
+
+def finding_of(check: Check, finding: Finding) -> Finding:
+    """A finding of a rule that something else than its own function made."""
+    return next(rule for rule in all_rules() if rule.check is check).signed(finding)
+
+
+def aspects_needed(rules: Iterable[Rule]) -> frozenset[Aspect]:
+    """What the pass over the data must collect for these rules."""
+    return frozenset(aspect for rule in rules for need in rule.needs for aspect in _ASPECTS_OF.get(need, ()))
+
+
+def causes_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings that explain others first; of one rank, those that are proven first."""
+    rules = {rule.id: rule for rule in all_rules()}
+
+    def place(finding: Finding) -> tuple[bool, int, bool]:
+        known = rules.get(finding.rule)
+        # What is merely odd about the data is seldom why nothing is learned.
+        is_aside = finding.severity != "error" and known is not None and known.subject == "data"
+        return (is_aside, known.rank if known is not None else _LAST, finding.confidence != "proven")
+
+    return sorted(findings, key=place)
+
+
+def without_silenced(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings, less those that another one about the same feature or file makes superfluous."""
+    rules = {rule.id: rule for rule in all_rules()}
+    silent = {
+        (other, about)
+        for finding in findings
+        if finding.rule in rules
+        for other in rules[finding.rule].silences
+        for about in _about(finding)
+    }
+    return [finding for finding in findings if not any((finding.rule, about) in silent for about in _about(finding))]
+
+
+def weighed_by_run(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings, where a whole run outweighs reading: what it measured and did not meet is information."""
+    rules = {rule.id: rule for rule in all_rules()}
+    met = {finding.rule for finding in findings if finding.severity != "info"}
+    refuted = {rule.id for rule in rules.values() if rule.measured_by is not None and rule.measured_by not in met}
+    return [replace(one, severity="info", confidence="hint") if one.rule in refuted else one for one in findings]
+
+
+def _about(finding: Finding) -> set[str]:
+    return {name for place in finding.locations if (name := place.feature or place.file)}
+
+
+def select(wanted: Iterable[str], ignored: Iterable[str]) -> list[Rule]:
+    """The rules whose ids begin with one of `wanted` (with none given: all) and with none of `ignored`."""
+    rules = all_rules()
+    wanted, ignored = [_prefix(p, rules) for p in wanted], [_prefix(p, rules) for p in ignored]
+    return [
+        rule
+        for rule in rules
+        if (not wanted or rule.id.startswith(tuple(wanted))) and not rule.id.startswith(tuple(ignored))
+    ]
+
+
+def _prefix(text: str, rules: list[Rule]) -> str:
+    prefix = text.strip().upper()
+    if not prefix or not any(rule.id.startswith(prefix) for rule in rules):
+        raise ValueError(f"select and ignore must be rule ids or their beginnings, such as ORD or ORD001; got {text!r}")
+    return prefix

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking import Finding, ReadingPlan, check
+from bushel.checking.findings import Subject, finding_of, rules_for
 from bushel.checking.rules.model_rules import ModelFacts, head_does_not_fit_labels, look_at_model
 from bushel.checking.rules.probe_rules import TrainingProbe, probe_batch, probe_size
-from bushel.checking.rules.registry import Subject, finding_of, rules_for
 from bushel.feeding.preparation import arrange
 from bushel.training.inputs.splits import Splits, rows_of
 from bushel.training.loop.learner import label_form

@@ -16,8 +16,8 @@ import numpy as np
 
 from bushel import __version__, contract
 from bushel.checking import Finding
+from bushel.checking.findings import causes_first
 from bushel.checking.rules.model_rules import look_at_model
-from bushel.checking.rules.registry import causes_first
 from bushel.checking.rules.run_rules import RunFacts
 from bushel.reading import Dataset
 from bushel.storage import AnyPath, as_path, on_disk, write_whole

@@ -15,7 +15,7 @@ import numpy as np
 from bushel import _native
 from bushel.checking.collect.facts import Data, FileFacts, ReadingPlan
 from bushel.checking.collect.one_pass import read_data
-from bushel.checking.rules.registry import ASPECTS, Aspect
+from bushel.checking.findings import ASPECTS, Aspect
 from bushel.data.columns import BytesColumn, Ragged, SparseColumn, count_of, part_sparse
 from bushel.data.encoding import Narrowings, Stored, store
 from bushel.data.samples import feature_of_column

@@ -25,7 +25,7 @@ from bushel.checking.collect.image_and_sound_facts import (
     find_sounds,
 )
 from bushel.checking.collect.value_facts import ListReader, RowReader, TextLooks, find_lists, sampled_features
-from bushel.checking.rules.registry import ASPECTS, Aspect
+from bushel.checking.findings import ASPECTS, Aspect
 from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
 from bushel.errors import Fault, FileProblem, MissingName
 from bushel.parallel import SharedFolder, available_cores

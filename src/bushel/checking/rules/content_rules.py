@@ -9,8 +9,7 @@ import numpy as np
 
 from bushel.checking.collect.facts import Data
 from bushel.checking.collect.image_and_sound_facts import Kinds, Pictures, Sounds
-from bushel.checking.findings import Finding, Location, count_of_things
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.data.schema import BYTES_KIND
 from bushel.data.splits import ALL, TRAIN, find
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bushel.checking.collect.facts import Data, FileFacts
-from bushel.checking.findings import Finding, Location, count_of_things
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.errors import Fault, fault_words, readable_size
 from bushel.parallel import map_in_threads
 from bushel.records.files import Skipped

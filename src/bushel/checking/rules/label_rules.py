@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from bushel.checking.collect.facts import MISSING, Data, SplitFacts
 from bushel.checking.collect.value_facts import RowSample
-from bushel.checking.findings import Finding, Location, count_of_things
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.errors import Fault
 
 MAX_CLASSES = 10_000  # more distinct integers are no classes

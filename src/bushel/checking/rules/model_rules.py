@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from bushel.checking.collect.facts import Data, FeatureFacts
-from bushel.checking.findings import Finding, Location
+from bushel.checking.findings import Finding, Location, rule
 from bushel.checking.rules.keras_expectations import network_range
 from bushel.checking.rules.label_rules import is_classification
-from bushel.checking.rules.registry import rule
 from bushel.keras import as_array, load_model
 
 

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from bushel import contract as contracts
 from bushel.checking.collect.facts import Data
-from bushel.checking.findings import Finding
+from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.model_rules import ModelFacts, model_place, size_of
-from bushel.checking.rules.registry import rule
 from bushel.contract import Contract
 from bushel.data.samples import Sample
 from bushel.errors import BushelError

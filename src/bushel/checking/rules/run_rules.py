@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bushel.checking.findings import Finding, Location, count_of_things
+from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.checking.rules.probe_rules import TrainingProbe
-from bushel.checking.rules.registry import rule
 
 FLAT = 0.03  # share by which a loss must fall not to be flat
 LEAST_STEPS = 30  # before which a loss may be flat

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bushel.checking.collect.facts import KIND_NAMES, Data, FeatureFacts
-from bushel.checking.findings import Finding, Location, count_of_things
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.data.columns import count_of
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND
 from bushel.data.tf_schema import Declared

@@ -13,8 +13,7 @@ import numpy as np
 
 from bushel import contract as contracts
 from bushel.checking.collect.facts import Data
-from bushel.checking.findings import Finding, Location
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, Location, rule
 from bushel.contract import Contract, Golden, ServingDifference
 from bushel.contract.document import CONTRACT_NAME, fingerprints_of, load_array
 from bushel.contract.verifying import compare_classes

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, SplitFacts
-from bushel.checking.findings import Finding, Location, count_of_things
+from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.checking.rules.label_rules import is_classification
-from bushel.checking.rules.registry import rule
 from bushel.data.splits import train_first
 
 MIN_RECORDS = 100

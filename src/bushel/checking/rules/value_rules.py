@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking.collect.facts import Data, FeatureFacts
-from bushel.checking.findings import Finding, Location, count_of_things
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, Location, count_of_things, rule
 
 SENTINELS = (-999.0, -9999.0, -99999.0, -99.0, 999.0, 9999.0, 99999.0, -32768.0, 2147483647.0, -2147483648.0)
 MIN_RECORDS = 20  # below it a constant is no news

@@ -6,8 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, rule
 from bushel.checking.running.execution import Event, Execution, Spot
 from bushel.data.splits import split_named
 

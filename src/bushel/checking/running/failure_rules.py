@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from bushel.checking.findings import Finding
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, rule
 from bushel.checking.running.execution import Event, Execution, Spot
 
 NO_DERIVATIVE = r"\b(argmax|round|floor|ceil|sign|equal|greater|less|stop_gradient|numpy|constant)\("

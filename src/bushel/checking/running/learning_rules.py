@@ -6,9 +6,8 @@ import math
 import re
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding
+from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.keras_expectations import CROSSENTROPIES, better_direction, loss_called
-from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 from bushel.checking.running.failure_rules import NO_DERIVATIVE
 from bushel.checking.running.net_rules import loss_spot

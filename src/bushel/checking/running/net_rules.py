@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from bushel.checking.findings import Finding
+from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.keras_expectations import BINARY, CROSSENTROPIES, Pair, loss_called, misfits, network_range
-from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 
 SCALING = ("Rescaling", "Normalization", "BatchNormalization", "LayerNormalization", "Lambda")

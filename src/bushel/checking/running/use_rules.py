@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from bushel.checking.findings import Finding
+from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.keras_expectations import SQUARED, Pair, loss_called, metric_misfit
-from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 
 TIMES_LARGER = 20.0

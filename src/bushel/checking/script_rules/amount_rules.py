@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.split_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
 from bushel.checking.script.known_values import ChainCall, Const, ScriptDataset, layers_of
 from bushel.checking.script.script_text import At, at, inserted_before, with_argument, without_keyword

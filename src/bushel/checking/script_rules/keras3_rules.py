@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bushel.checking.findings import Finding
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, rule
 from bushel.checking.script.keras_calls import REMOVED_NAMES
 from bushel.checking.script.known_values import Const, KerasObject, Mapping, Seq, Text
 from bushel.checking.script.script_text import At, Edit, Script, at, replaced

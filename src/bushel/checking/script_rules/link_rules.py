@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, rule
 from bushel.checking.script.known_values import (
     ChainCall,
     Const,

@@ -8,9 +8,8 @@ import re
 import symtable
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding
+from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.keras_expectations import better_direction
-from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import (
     Const,
     Instance,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding
+from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.keras_expectations import network_range
-from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import (
     KerasObject,
     Mapping,

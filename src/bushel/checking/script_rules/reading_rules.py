@@ -10,8 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from bushel.checking.collect.facts import FeatureFacts
-from bushel.checking.findings import Finding
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, rule
 from bushel.checking.script.known_values import Const, Mapping, Seq, Shape, Spec, Tensor, count_of, shown, tensors_in
 from bushel.checking.script.script_text import (
     At,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bushel.checking.collect.facts import split_of
-from bushel.checking.findings import Finding
+from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.keras_expectations import Misfit, Pair, loss_called, metric_misfit, misfits
-from bushel.checking.rules.registry import rule
 from bushel.checking.script.keras_calls import FITTED
 from bushel.checking.script.known_values import (
     Const,

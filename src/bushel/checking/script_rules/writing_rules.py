@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bushel.checking.findings import Finding
-from bushel.checking.rules.registry import rule
+from bushel.checking.findings import Finding, rule
 from bushel.checking.script.known_values import Function, ScriptWriter
 from bushel.checking.script.script_text import Edit, Script, appended, at, replaced
 from bushel.checking.script.trace import Event, Trace

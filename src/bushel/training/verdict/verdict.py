@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking import Finding
+from bushel.checking.findings import Moment, causes_first, rules_for
 from bushel.checking.rules.model_rules import ModelFacts
-from bushel.checking.rules.registry import Moment, causes_first, rules_for
 from bushel.checking.rules.run_rules import RunFacts
 from bushel.feeding.preparation import Problem, Target
 from bushel.reading import Report
