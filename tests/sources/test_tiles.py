@@ -20,7 +20,7 @@ import bushel
 from bushel import sources
 from bushel.errors import FileProblem
 from bushel.pixels.codecs import decode_pixels
-from bushel.pixels.tiff import TiffReader
+from bushel.sources.image_tiles import TiffReader
 
 NOISE = np.random.default_rng(0).integers(0, 256, (150, 230, 3), np.uint8)
 
