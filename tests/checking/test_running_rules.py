@@ -11,7 +11,7 @@ from bushel.checking.collect.one_pass import list_data
 from bushel.checking.findings import find_rule
 from bushel.checking.rules.keras_expectations import Pair, misfits
 from bushel.checking.running import Execution
-from bushel.checking.script.script_text import read_script
+from bushel.checking.script.followed_script import read_script
 
 
 def seen(folder: Path, *events: dict[str, Any], text: str = "model.fit(train, validation_data=val)\n") -> Execution:

@@ -23,7 +23,7 @@ from typing import Any
 
 from bushel.checking.collect.facts import Data
 from bushel.checking.findings import Confidence, Finding, Location, Severity
-from bushel.checking.script.script_text import Script, read_script
+from bushel.checking.script.followed_script import Script, read_script
 from bushel.errors import BushelError
 
 Event = dict[str, Any]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bushel.checking.collect.facts import Data
+from bushel.checking.script.followed_script import Script, Trace
+from bushel.checking.script.followed_script import read_script as parse
 from bushel.checking.script.interpreter import Interpreter
-from bushel.checking.script.script_text import Script
-from bushel.checking.script.script_text import read_script as parse
-from bushel.checking.script.trace import Trace
 
 __all__ = ["follow", "parse"]
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from bushel.checking.script.followed_script import Use
 from bushel.checking.script.known_values import (
     UNKNOWN,
     Arguments,
@@ -34,7 +35,6 @@ from bushel.checking.script.known_values import (
     tensors_in,
     text_of,
 )
-from bushel.checking.script.trace import Use
 
 if TYPE_CHECKING:
     from bushel.checking.script.interpreter import Interpreter

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from bushel.checking.script import keras_calls, tensorflow_calls
 from bushel.checking.script.dataset_calls import Call, dataset_method, other_method, watch
+from bushel.checking.script.followed_script import Script, Trace, Use, read_script
 from bushel.checking.script.known_values import (
     UNKNOWN,
     Alternatives,
@@ -39,8 +40,6 @@ from bushel.checking.script.known_values import (
     sizes_of,
     text_of,
 )
-from bushel.checking.script.script_text import Script, read_script
-from bushel.checking.script.trace import Trace, Use
 from bushel.errors import FileProblem
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bushel.checking.script.dataset_calls import Call
+from bushel.checking.script.followed_script import Use, facts_of
 from bushel.checking.script.known_values import (
     UNKNOWN,
     Alternatives,
@@ -26,7 +27,6 @@ from bushel.checking.script.known_values import (
     sizes_of,
     tensors_in,
 )
-from bushel.checking.script.trace import Use, facts_of
 
 REMOVED_NAMES = {
     "ImageDataGenerator": "keras.utils.image_dataset_from_directory and random layers",

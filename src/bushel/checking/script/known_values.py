@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from bushel.checking.script.script_text import Script
+    from bushel.checking.script.followed_script import Script
 
 Shape: TypeAlias = tuple[int | None, ...]  # None: any size
 

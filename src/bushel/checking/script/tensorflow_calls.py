@@ -12,6 +12,7 @@ from typing import Any
 
 from bushel.checking.script import keras_calls
 from bushel.checking.script.dataset_calls import Call, add_argument, data_call, glob_files, join_path
+from bushel.checking.script.followed_script import facts_of
 from bushel.checking.script.known_values import (
     UNKNOWN,
     Const,
@@ -33,7 +34,6 @@ from bushel.checking.script.known_values import (
     sizes_of,
     tensors_in,
 )
-from bushel.checking.script.trace import facts_of
 
 _SPECS = ("FixedLenFeature", "VarLenFeature", "RaggedFeature", "FixedLenSequenceFeature", "SparseFeature")
 _RANDOM = re.compile(

@@ -7,9 +7,17 @@ from collections.abc import Iterator
 
 from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.split_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
+from bushel.checking.script.followed_script import (
+    At,
+    Trace,
+    at,
+    inserted_before,
+    matched_files,
+    records_of,
+    with_argument,
+    without_keyword,
+)
 from bushel.checking.script.known_values import ChainCall, Const, ScriptDataset, layers_of
-from bushel.checking.script.script_text import At, at, inserted_before, with_argument, without_keyword
-from bushel.checking.script.trace import Trace, matched_files, records_of
 
 ONE_SIDED = 0.6  # of the classes that a batch in random order would hold
 

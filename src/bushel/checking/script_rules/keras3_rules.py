@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from bushel.checking.findings import Finding, rule
+from bushel.checking.script.followed_script import At, Edit, Event, Script, Trace, at, replaced
 from bushel.checking.script.keras_calls import REMOVED_NAMES
 from bushel.checking.script.known_values import Const, KerasObject, Mapping, Seq, Text
-from bushel.checking.script.script_text import At, Edit, Script, at, replaced
-from bushel.checking.script.trace import Event, Trace
 
 METHODS = {
     "reset_states": "reset_state (of a metric), or reset_state of each stateful layer",

@@ -6,6 +6,21 @@ import ast
 from collections.abc import Iterator
 
 from bushel.checking.findings import Finding, rule
+from bushel.checking.script.followed_script import (
+    At,
+    Edit,
+    Script,
+    Trace,
+    Use,
+    appended,
+    at,
+    matched_files,
+    moved,
+    place_text,
+    removed,
+    replaced,
+    with_keyword,
+)
 from bushel.checking.script.known_values import (
     ChainCall,
     Const,
@@ -17,19 +32,6 @@ from bushel.checking.script.known_values import (
     Tensor,
     tensors_in,
 )
-from bushel.checking.script.script_text import (
-    At,
-    Edit,
-    Script,
-    appended,
-    at,
-    moved,
-    place_text,
-    removed,
-    replaced,
-    with_keyword,
-)
-from bushel.checking.script.trace import Trace, Use, matched_files
 
 
 def _names(links: tuple[ChainCall, ...]) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.keras_expectations import better_direction
+from bushel.checking.script.followed_script import At, Event, Script, Trace, at, placed, with_keyword
 from bushel.checking.script.known_values import (
     Const,
     Instance,
@@ -22,8 +23,6 @@ from bushel.checking.script.known_values import (
     flat_layers,
     layers_of,
 )
-from bushel.checking.script.script_text import At, Script, at, placed, with_keyword
-from bushel.checking.script.trace import Event, Trace
 from bushel.checking.script_rules.amount_rules import batches_of
 from bushel.errors import nearest
 

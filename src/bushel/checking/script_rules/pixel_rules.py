@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.keras_expectations import network_range
+from bushel.checking.script.followed_script import At, Edit, Script, Trace, at, placed, replaced, with_keyword
 from bushel.checking.script.known_values import (
     KerasObject,
     Mapping,
@@ -17,8 +18,6 @@ from bushel.checking.script.known_values import (
     layers_of,
     tensors_in,
 )
-from bushel.checking.script.script_text import At, Edit, Script, at, placed, replaced, with_keyword
-from bushel.checking.script.trace import Trace
 
 
 def inputs_of(dataset: ScriptDataset) -> Tensor | None:

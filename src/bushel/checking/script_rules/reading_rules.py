@@ -11,19 +11,24 @@ from typing import Any
 
 from bushel.checking.collect.facts import FeatureFacts
 from bushel.checking.findings import Finding, rule
-from bushel.checking.script.known_values import Const, Mapping, Seq, Shape, Spec, Tensor, count_of, shown, tensors_in
-from bushel.checking.script.script_text import (
+from bushel.checking.script.followed_script import (
     At,
     Edit,
+    Event,
     Script,
+    Trace,
     at,
+    exists_on_disk,
+    facts_of,
+    is_of_data,
+    matched_files,
     replaced,
     with_argument,
     with_keyword,
     without_keyword,
 )
+from bushel.checking.script.known_values import Const, Mapping, Seq, Shape, Spec, Tensor, count_of, shown, tensors_in
 from bushel.checking.script.tensorflow_calls import ITEM
-from bushel.checking.script.trace import Event, Trace, exists_on_disk, facts_of, is_of_data, matched_files
 from bushel.checking.script_rules.pixel_rules import labels_of
 from bushel.errors import nearest
 

@@ -10,6 +10,18 @@ from typing import Any
 from bushel.checking.collect.facts import split_of
 from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.keras_expectations import Misfit, Pair, loss_called, metric_misfit, misfits
+from bushel.checking.script.followed_script import (
+    At,
+    Script,
+    Trace,
+    Use,
+    at,
+    facts_of,
+    placed,
+    replaced,
+    with_argument,
+    with_keyword,
+)
 from bushel.checking.script.keras_calls import FITTED
 from bushel.checking.script.known_values import (
     Const,
@@ -29,8 +41,6 @@ from bushel.checking.script.known_values import (
     layers_of,
     shown,
 )
-from bushel.checking.script.script_text import At, Script, at, placed, replaced, with_argument, with_keyword
-from bushel.checking.script.trace import Trace, Use, facts_of
 from bushel.checking.script_rules.pixel_rules import inputs_of
 
 

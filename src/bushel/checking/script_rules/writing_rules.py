@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from bushel.checking.findings import Finding, rule
+from bushel.checking.script.followed_script import Edit, Event, Script, Trace, appended, at, replaced
 from bushel.checking.script.known_values import Function, ScriptWriter
-from bushel.checking.script.script_text import Edit, Script, appended, at, replaced
-from bushel.checking.script.trace import Event, Trace
 
 _ENCODER = re.compile(r"Label|Encoder|Binarizer|Tokenizer")  # which give names numbers, and learn nothing else
 
