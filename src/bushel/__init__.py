@@ -83,7 +83,7 @@ _HOMES = {
     "train": "bushel.training",
     "view": "bushel.viewing.server",
     "write_index": "bushel.records.index",
-    "write_report": "bushel.viewing.report",
+    "write_report": "bushel.viewing.report_page",
 }
 
 # Modules that are used by name, as in bushel.transforms.resize or bushel.tensorflow.dataset.
@@ -188,5 +188,5 @@ if TYPE_CHECKING:
     from bushel.training.exporting import export_run as export_run
     from bushel.training.predicting import predict_rows as predict_rows
     from bushel.training.serving import serve as serve
-    from bushel.viewing.report import write_report as write_report
+    from bushel.viewing.report_page import write_report as write_report
     from bushel.viewing.server import view as view

@@ -19,7 +19,7 @@ from bushel.pixels.codecs import decode_without_core, encode_pixels, to_channels
 from bushel.pixels.geometry import KERNELS, Kernel, resize_pixels
 from bushel.pixels.headers import parse_header
 from bushel.transforms import augment
-from bushel.transforms.protocol import Draw
+from bushel.transforms.interface import Draw
 
 simplejpeg = pytest.importorskip("simplejpeg")
 pytestmark = pytest.mark.skipif(

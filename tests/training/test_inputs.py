@@ -14,7 +14,7 @@ from bushel.training.inputs.choose import choose_inputs, choose_target, describe
 from bushel.training.inputs.splits import open_splits
 from bushel.training.inputs.splits import rows_of as fed_rows
 from bushel.transforms import tokenise
-from bushel.transforms.protocol import Draw
+from bushel.transforms.interface import Draw
 
 GENERATOR = np.random.default_rng(0)
 

@@ -20,7 +20,7 @@ from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import Feature
 from bushel.transforms.canvas import Canvas
 from bushel.transforms.chain import Chain
-from bushel.transforms.protocol import Draw, Draws, PaintedTransform
+from bushel.transforms.interface import Draw, Draws, PaintedTransform
 
 FEATURES = {
     "image": Feature(dtype="bytes"),

@@ -11,9 +11,9 @@ from support import flip
 
 import bushel
 from bushel.cli import cli
-from bushel.viewing import report
+from bushel.viewing import report_page as report
 from bushel.viewing.opened import open_all
-from bushel.viewing.report import make_report
+from bushel.viewing.report_page import make_report
 from bushel.viewing.statistics import Numbers, summarise
 
 

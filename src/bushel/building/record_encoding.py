@@ -37,7 +37,7 @@ from bushel.transforms.chain import (
     needs_fit,
     next_layer,
 )
-from bushel.transforms.protocol import is_in_core
+from bushel.transforms.interface import is_in_core
 
 __all__ = [
     "BlockEncoder",

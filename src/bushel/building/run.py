@@ -17,7 +17,6 @@ import msgspec
 
 from bushel.building import recipe as recipes
 from bushel.building.engines import Counters, Engine, LocalEngine, watch, watch_plan
-from bushel.building.options import Run, built_before, check_outside, check_schema, helpers_of, paths_in, same_recipe
 from bushel.building.output.journal import (
     QUARANTINE_NAME,
     Identity,
@@ -43,6 +42,15 @@ from bushel.building.record_encoding import (
     load_fits,
     load_merged,
     save_fits,
+)
+from bushel.building.run_options import (
+    Run,
+    built_before,
+    check_outside,
+    check_schema,
+    helpers_of,
+    paths_in,
+    same_recipe,
 )
 from bushel.building.tasks import Job, Task, give_back_memory, memory_of, perform
 from bushel.errors import (

@@ -19,22 +19,22 @@ from bushel import __version__
 
 # The module of each command, loaded when it is called, so that `bushel --help` stays fast.
 _COMMANDS = {
-    "bench": ("bushel.cli.files", "Measure how fast a dataset is read, and where the time goes."),
+    "bench": ("bushel.cli.file_commands", "Measure how fast a dataset is read, and where the time goes."),
     "build": ("bushel.cli.build", "Turn raw files into a sharded TFRecord dataset."),
-    "cat": ("bushel.cli.files", "Print records as JSON lines."),
+    "cat": ("bushel.cli.file_commands", "Print records as JSON lines."),
     "check": ("bushel.cli.check", "Find what is wrong with data, pipeline and model."),
     "completion": ("bushel.cli", "Print the completion script of a shell."),
     "doctor": ("bushel.cli.check", "Show what is installed and what this machine has."),
     "explain": ("bushel.cli.check", "Explain a rule of check, and how to fix what it finds."),
     "export": ("bushel.cli.train", "Export a trained model, or a dataset, for programs without bushel."),
-    "index": ("bushel.cli.files", "Index files for random access."),
-    "info": ("bushel.cli.files", "Show what files hold."),
+    "index": ("bushel.cli.file_commands", "Index files for random access."),
+    "info": ("bushel.cli.file_commands", "Show what files hold."),
     "predict": ("bushel.cli.train", "Run a trained model on files."),
-    "repair": ("bushel.cli.files", "Keep every intact record of damaged files."),
-    "report": ("bushel.cli.files", "Write a report on datasets or runs: one file."),
-    "schema": ("bushel.cli.files", "Infer and print the schema of files."),
+    "repair": ("bushel.cli.file_commands", "Keep every intact record of damaged files."),
+    "report": ("bushel.cli.file_commands", "Write a report on datasets or runs: one file."),
+    "schema": ("bushel.cli.file_commands", "Infer and print the schema of files."),
     "serve": ("bushel.cli.train", "Answer requests with a trained model, over HTTP."),
-    "view": ("bushel.cli.files", "Look at datasets in the browser."),
+    "view": ("bushel.cli.file_commands", "Look at datasets in the browser."),
     "train": ("bushel.cli.train", "Train a model on a dataset, and report whether it learned."),
 }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bushel.cli.build_flags import BUILD_FLAGS, balance_of, changes_of, help_on_sources
-from bushel.cli.files import print_savings
+from bushel.cli.file_commands import print_savings
 from bushel.cli.flags import (
     Grouped,
     ProgressState,

@@ -29,7 +29,7 @@ from bushel.reading.shards import OpenShard, Wanted
 from bushel.records.files import Skipped
 from bushel.transforms import BatchTransform, Transform
 from bushel.transforms.chain import Chain, ChainRows, Refuse, Spent
-from bushel.transforms.protocol import PaintedTransform, is_in_core
+from bushel.transforms.interface import PaintedTransform, is_in_core
 
 __all__ = ["Batch", "Group", "MadeBatches", "Maker", "OnFault", "Passed", "Place", "Report", "Tally"]
 

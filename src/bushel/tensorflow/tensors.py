@@ -14,7 +14,7 @@ from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch, missing_package
 from bushel.feeding.adapters import Fields, Request, fields_of, probe
 from bushel.reading import Pack, Pad
-from bushel.transforms.protocol import Declaring
+from bushel.transforms.interface import Declaring
 
 __all__ = [
     "as_graph",

@@ -19,7 +19,7 @@ from bushel.reading.pipeline import FeedSettings
 from bushel.transforms import BatchTransform
 from bushel.transforms.canvas import Canvas, PaintJob
 from bushel.transforms.image import DecodeImage
-from bushel.transforms.protocol import Draws, PaintedTransform
+from bushel.transforms.interface import Draws, PaintedTransform
 
 __all__ = ["DeviceImages", "Left", "divide"]
 

@@ -38,6 +38,13 @@ from bushel.transforms.image import center_crop as center_crop
 from bushel.transforms.image import convert_colour as convert_colour
 from bushel.transforms.image import decode_image as decode_image
 from bushel.transforms.image import resize as resize
+from bushel.transforms.interface import BatchTransform as BatchTransform
+from bushel.transforms.interface import ColumnTransform as ColumnTransform
+from bushel.transforms.interface import Draw as Draw
+from bushel.transforms.interface import Fit as Fit
+from bushel.transforms.interface import Fittable as Fittable
+from bushel.transforms.interface import PaintedTransform as PaintedTransform
+from bushel.transforms.interface import Transform as Transform
 from bushel.transforms.numbers import bucketise as bucketise
 from bushel.transforms.numbers import cast as cast
 from bushel.transforms.numbers import clip as clip
@@ -46,13 +53,6 @@ from bushel.transforms.numbers import log as log
 from bushel.transforms.numbers import normalise as normalise
 from bushel.transforms.numbers import scale as scale
 from bushel.transforms.numbers import window as window
-from bushel.transforms.protocol import BatchTransform as BatchTransform
-from bushel.transforms.protocol import ColumnTransform as ColumnTransform
-from bushel.transforms.protocol import Draw as Draw
-from bushel.transforms.protocol import Fit as Fit
-from bushel.transforms.protocol import Fittable as Fittable
-from bushel.transforms.protocol import PaintedTransform as PaintedTransform
-from bushel.transforms.protocol import Transform as Transform
 from bushel.transforms.sound import decode_audio as decode_audio
 from bushel.transforms.sound import fit_audio as fit_audio
 from bushel.transforms.sound import mel as mel

@@ -18,7 +18,7 @@ from bushel.pixels.codecs import as_pixels, full_of
 from bushel.pixels.geometry import Move, resize_pixels
 from bushel.transforms.canvas import Canvas
 from bushel.transforms.image import cut_canvas, cut_sample, follow_rotation, moved_sample
-from bushel.transforms.protocol import Draw, Draws, image_of
+from bushel.transforms.interface import Draw, Draws, image_of
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]], np.float32)

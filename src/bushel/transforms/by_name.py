@@ -16,7 +16,7 @@ import msgspec
 from bushel.errors import BushelError, nearest
 from bushel.storage import leaves
 from bushel.transforms import augment, classes, encoded, fill_and_scale, image, numbers, sound, text_vectors, texts
-from bushel.transforms.protocol import BatchTransform, Kept, Transform, allow_file, doubt_file
+from bushel.transforms.interface import BatchTransform, Kept, Transform, allow_file, doubt_file
 
 NAME = "transform"
 _MODULES = (augment, classes, encoded, fill_and_scale, image, numbers, sound, text_vectors, texts)

@@ -32,7 +32,7 @@ from bushel.transforms.by_name import name_of
 from bushel.transforms.canvas import Canvas
 from bushel.transforms.encoded import EncodeImage, Reencode, ResizeEncoded, own_form
 from bushel.transforms.image import base_of, decoded, size_names
-from bushel.transforms.protocol import (
+from bushel.transforms.interface import (
     BatchTransform,
     ColumnFit,
     ColumnTransform,

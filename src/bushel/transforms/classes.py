@@ -16,7 +16,7 @@ from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, with_missing
 from bushel.data.samples import Sample
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.transforms.protocol import Draw, Fit
+from bushel.transforms.interface import Draw, Fit
 
 Name = str | int
 _MOST_CLASSES = 1 << 20

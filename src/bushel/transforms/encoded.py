@@ -42,7 +42,7 @@ from bushel.transforms.image import (
     size_names,
     sized,
 )
-from bushel.transforms.protocol import Draw, image_of
+from bushel.transforms.interface import Draw, image_of
 
 Form: TypeAlias = Literal["jpeg", "png", "webp", "raw"]
 

@@ -15,6 +15,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.samples import Sample
 from bushel.errors import BushelError, SchemaMismatch
 from bushel.transforms.canvas import Canvas
+from bushel.transforms.interface import Draw, Draws, Fit
 from bushel.transforms.numbers import (
     Elementwise,
     Floats,
@@ -24,7 +25,6 @@ from bushel.transforms.numbers import (
     columns_by_position,
     line_up,
 )
-from bushel.transforms.protocol import Draw, Draws, Fit
 
 
 class Moments(msgspec.Struct, frozen=True):

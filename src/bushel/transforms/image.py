@@ -16,7 +16,7 @@ from bushel.errors import SchemaMismatch
 from bushel.pixels.codecs import MODES, decode_pixels, decode_wide, encode_pixels, is_wide, on_background, to_channels
 from bushel.pixels.geometry import FITS, KERNELS, Boxes, Fit, Kernel, Move, moved, place
 from bushel.transforms.canvas import Canvas, Ints
-from bushel.transforms.protocol import Draw, Draws, image_of, value_of
+from bushel.transforms.interface import Draw, Draws, image_of, value_of
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 

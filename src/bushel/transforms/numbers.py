@@ -15,7 +15,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.samples import Sample
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.transforms.canvas import Canvas
-from bushel.transforms.protocol import Draw, Draws, Fit, array_of
+from bushel.transforms.interface import Draw, Draws, Fit, array_of
 
 EXACT = 1 << 20  # up to this many values, all are kept
 BUFFER = 1 << 17  # values per buffer beyond that

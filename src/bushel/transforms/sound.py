@@ -13,7 +13,7 @@ from bushel.data.columns import Column
 from bushel.data.samples import Sample
 from bushel.data.sound_decoding import BadSound, as_floats, decode_sound
 from bushel.errors import SchemaMismatch
-from bushel.transforms.protocol import Draw, array_of, value_of
+from bushel.transforms.interface import Draw, array_of, value_of
 
 Scale = Literal["power", "log", "db"]
 _SCALES = ("power", "log", "db")

@@ -19,8 +19,8 @@ from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, Spars
 from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, SchemaMismatch
+from bushel.transforms.interface import Draw, array_of, check_may_read, may_read, note
 from bushel.transforms.numbers import numbers_column
-from bushel.transforms.protocol import Draw, array_of, check_may_read, may_read, note
 from bushel.transforms.texts import (
     RESERVED,
     UNKNOWN,

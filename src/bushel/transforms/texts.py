@@ -21,7 +21,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, splits_of
 from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch, missing_package
-from bushel.transforms.protocol import Draw, Fit, check_may_read, may_read, note, value_of
+from bushel.transforms.interface import Draw, Fit, check_may_read, may_read, note, value_of
 
 # Control characters except whitespace, whose removal would join words.
 CONTROL = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"

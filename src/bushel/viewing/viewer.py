@@ -19,7 +19,7 @@ from bushel.records.index import sha256_of
 from bushel.records.survey import tf_description
 from bushel.sources.marked import Mark, add_mark, last_marks
 from bushel.storage import AnyPath, as_path
-from bushel.viewing.findings import (
+from bushel.viewing.finding_views import (
     BackgroundJob,
     CheckJob,
     DuplicateJob,

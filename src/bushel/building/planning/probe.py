@@ -26,7 +26,7 @@ from bushel.sources.protocol import Block, Refused, Source
 from bushel.storage.file_kinds import Compression
 from bushel.transforms import Transform
 from bushel.transforms.chain import needs_fit, touched
-from bushel.transforms.protocol import Declaring, is_in_core
+from bushel.transforms.interface import Declaring, is_in_core
 
 __all__ = ["NothingProbed", "Probe", "ToProbe", "probe", "probe_plan", "read_rows"]
 

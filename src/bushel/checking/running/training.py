@@ -14,8 +14,8 @@ import numpy as np
 from bushel.checking.running import links, watched_steps
 from bushel.checking.running.batches import Look, array_facts, label_facts, look_at, overlap
 from bushel.checking.running.failures import tell_failure
-from bushel.checking.running.models import model_facts, number_of, probe
 from bushel.checking.running.user_code import seen, steps, user_place
+from bushel.checking.running.watched_models import model_facts, number_of, probe
 from bushel.checking.running.watched_steps import loops
 
 FIT_BATCHES = 8

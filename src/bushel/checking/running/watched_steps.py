@@ -18,8 +18,15 @@ import numpy as np
 from bushel.checking.running import links
 from bushel.checking.running.batches import Look, inputs_and_labels, label_facts, look_at, overlap, tell_look
 from bushel.checking.running.keras_replacements import replace_everywhere
-from bushel.checking.running.models import behaving_layers, describe_loss, model_facts, number_of, outputs_of, sums_of
 from bushel.checking.running.user_code import Place, active, is_user_file, seen, steps, user_place
+from bushel.checking.running.watched_models import (
+    behaving_layers,
+    describe_loss,
+    model_facts,
+    number_of,
+    outputs_of,
+    sums_of,
+)
 
 AGAIN = 6  # times that one line begins to iterate over a dataset; epochs are two at most
 _BETWEEN = ("traceback_utils", "/autograph/", "/util/dispatch", "/checking/running/", "functools", "contextlib")

@@ -24,7 +24,7 @@ from bushel.transforms import (
     saturation,
     scale,
 )
-from bushel.transforms.protocol import Draw
+from bushel.transforms.interface import Draw
 
 __all__ = ["FEW_IMAGES", "LEAST_SIDE", "augmentation_of", "usual_augmentation"]
 

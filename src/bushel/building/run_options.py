@@ -26,7 +26,7 @@ from bushel.storage import AnyPath, as_path, may_have_changed
 from bushel.storage.file_kinds import suffixes_of
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_from_data
-from bushel.transforms.protocol import is_in_core
+from bushel.transforms.interface import is_in_core
 
 __all__ = ["Run", "built_before", "check_outside", "check_schema", "helpers_of", "paths_in", "same_recipe"]
 

@@ -599,7 +599,7 @@ def report(paths: tuple[str, ...], output: str, sample: int | None, no_check: bo
 
     Exit: 0 written, 2 wrong arguments or unreadable input.
     """
-    from bushel.viewing.report import write_report
+    from bushel.viewing.report_page import write_report
 
     with show_progress(_step) as progress:
         written = write_report(paths, output, most=sample, checks=not no_check, progress=progress)
