@@ -1,7 +1,10 @@
 """CONTRIBUTING.md names files and names that are there."""
 
+import importlib
 import re
+import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,3 +34,25 @@ def test_a_path_is_there(path: str) -> None:
 def test_a_name_is_where_the_page_says(name: str) -> None:
     assert f"`{name}`" in PAGE
     assert re.search(rf"^(?:class |def )?{name}\b", (ROOT / NAMES[name]).read_text(), re.MULTILINE)
+
+
+def block_with(word: str, module: str) -> dict[str, Any]:
+    """The code block of the page that holds a word, run in the module that it is for."""
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if word in block)
+    scope = dict(vars(importlib.import_module(module)))
+    exec(code.replace("{..., ", "{"), scope)
+    return scope
+
+
+def test_the_image_format_of_the_page_reads_headers() -> None:
+    kind = block_with("FileKind", "bushel.storage.file_kinds")["KINDS"][-1]
+    assert (kind.source, kind.suffixes) == ("images", (".qoi",))
+    header = block_with("_qoi", "bushel.pixels.headers")["FORMATS"]["qoi"].parse(
+        struct.pack(">4sIIBB", b"qoif", 3, 2, 4, 0)
+    )
+    assert (header.width, header.height, header.channels) == (3, 2, 4)
+
+
+def test_the_transform_of_the_page_changes_samples() -> None:
+    negate = block_with("Negate", "bushel.transforms.numbers")["negate"]
+    assert negate("x").apply({"x": 2.0}, None)["x"] == -2.0
