@@ -47,4 +47,9 @@ std::uint64_t xxh64(Bytes data, std::uint64_t seed) {
   return avalanche(hash);
 }
 
+std::uint64_t xxh64(std::uint64_t word, std::uint64_t seed) {
+  const std::uint64_t hash = seed + kPrime5 + sizeof word;
+  return avalanche(std::rotl(hash ^ mix_lane(0, word), 27) * kPrime1 + kPrime4);
+}
+
 }  // namespace bushel

@@ -7,4 +7,7 @@ namespace bushel {
 
 std::uint64_t xxh64(Bytes data, std::uint64_t seed);
 
+// The same, of the eight bytes of a word.
+std::uint64_t xxh64(std::uint64_t word, std::uint64_t seed);
+
 }  // namespace bushel

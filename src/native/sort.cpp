@@ -1,11 +1,16 @@
 #include "sort.h"
 
-#include <algorithm>
-#include <bit>
-#include <memory>
-#include <utility>
-#include <vector>
+#include <sys/mman.h>
 
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "hash.h"
 #include "pause.h"
 #include "threads.h"
 
@@ -14,57 +19,72 @@ namespace bushel {
 namespace {
 
 constexpr unsigned kBucketBits = 11;
+constexpr std::size_t kBuckets = std::size_t{1} << kBucketBits;
 constexpr std::size_t kManyKeys = std::size_t{1} << 17;  // for which threads pay
+
+std::vector<Range> parts_of(std::size_t count, std::size_t threads) {
+  return cut(count, count < kManyKeys ? 1 : std::max<std::size_t>(threads, 1));
+}
 
 struct Keyed {
   std::uint64_t key;
-  std::uint32_t number;  // of the key
+  std::uint64_t number;  // of the key
+
+  bool operator<(const Keyed& other) const { return key != other.key ? key < other.key : number < other.number; }
 };
 
-bool is_before(const Keyed& a, const Keyed& b) { return a.key != b.key ? a.key < b.key : a.number < b.number; }
+std::uint64_t key_of(const Keyed& keyed) { return keyed.key; }
+std::uint64_t key_of(std::uint64_t key) { return key; }
 
 // Keys in buckets by their highest bits: each is small then, and sorted in the cache.
 struct Buckets {
   std::uint64_t least = 0;
-  unsigned shift = 0;
-
-  Buckets(std::span<const std::uint64_t> keys, const std::vector<Range>& parts) {
-    std::vector<std::uint64_t> lows(parts.size(), UINT64_MAX), highs(parts.size(), 0);
-    in_threads(parts.size(), [&](std::size_t part) {
-      const auto own = keys.subspan(parts[part].begin, parts[part].end - parts[part].begin);
-      breathe(8 * own.size());
-      if (own.empty()) return;
-      const auto [low, high] = std::minmax_element(own.begin(), own.end());
-      lows[part] = *low;
-      highs[part] = *high;
-    });
-    least = *std::min_element(lows.begin(), lows.end());
-    const auto bits = static_cast<unsigned>(std::bit_width(*std::max_element(highs.begin(), highs.end()) - least));
-    shift = bits > kBucketBits ? bits - kBucketBits : 0;
-  }
+  unsigned shift = 64 - kBucketBits;
 
   std::size_t of(std::uint64_t key) const { return static_cast<std::size_t>((key - least) >> shift); }
 };
 
-}  // namespace
+Buckets buckets_of(std::span<const std::uint64_t> keys, const std::vector<Range>& parts) {
+  std::vector<std::uint64_t> lows(parts.size(), UINT64_MAX), highs(parts.size(), 0);
+  in_threads(parts.size(), [&](std::size_t part) {
+    const auto own = keys.subspan(parts[part].begin, parts[part].count());
+    breathe(8 * own.size());
+    if (own.empty()) return;
+    const auto [low, high] = std::minmax_element(own.begin(), own.end());
+    lows[part] = *low;
+    highs[part] = *high;
+  });
+  const std::uint64_t least = *std::min_element(lows.begin(), lows.end());
+  const auto bits = static_cast<unsigned>(std::bit_width(*std::max_element(highs.begin(), highs.end()) - least));
+  return {least, bits > kBucketBits ? bits - kBucketBits : 0};
+}
 
-void sort_order(std::span<const std::uint64_t> keys, std::size_t threads, std::int64_t* out) {
-  if (keys.empty()) return;
-  if (keys.size() > UINT32_MAX) {  // more than the small numbers hold
-    for (std::size_t i = 0; i < keys.size(); ++i) out[i] = static_cast<std::int64_t>(i);
-    std::stable_sort(out, out + keys.size(), [&](std::int64_t a, std::int64_t b) {
-      return keys[static_cast<std::size_t>(a)] < keys[static_cast<std::size_t>(b)];
-    });
-    return;
-  }
-  const std::vector<Range> parts = cut(keys.size(), keys.size() < kManyKeys ? 1 : std::max<std::size_t>(threads, 1));
-  const Buckets buckets(keys, parts);
-  constexpr std::size_t kBuckets = std::size_t{1} << kBucketBits;
-  // Where each part puts its next key of each bucket. Parts follow each other in a bucket, so equal keys stay in order.
+// Memory in huge pages that is given back to the system afterwards, unlike that of buffers: it is not needed again soon.
+template <typename Item>
+std::unique_ptr<Item[], decltype(&std::free)> scratch(std::size_t count) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  const std::size_t bytes = std::max(count, std::size_t{1}) * sizeof(Item);
+  const std::size_t alignment = bytes < kHugePage ? 64 : kHugePage;
+  const std::size_t size = (bytes + alignment - 1) / alignment * alignment;
+  void* const memory = std::aligned_alloc(alignment, size);
+  if (!memory) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)
+  if (alignment == kHugePage) madvise(memory, size, MADV_HUGEPAGE);
+#endif
+  return {static_cast<Item*>(memory), &std::free};
+}
+
+// Sorts make(i) for all i in the parts, some buckets at a time, and calls each(bucket, place of the first, items) for
+// every bucket. Makes each item several times rather than keep all.
+template <typename Item, typename Make, typename Each>
+void sort_in_buckets(const std::vector<Range>& parts, Buckets buckets, std::size_t at_once, Make&& make, Each&& each) {
+  // Where each part puts its next item of each bucket. Parts follow each other in a bucket.
   std::vector<std::vector<std::size_t>> next(parts.size(), std::vector<std::size_t>(kBuckets, 0));
   in_threads(parts.size(), [&](std::size_t part) {
-    breathe(8 * (parts[part].end - parts[part].begin));
-    for (std::size_t i = parts[part].begin; i < parts[part].end; ++i) ++next[part][buckets.of(keys[i])];
+    for (std::size_t i = parts[part].begin; i < parts[part].end; ++i) {
+      breathe(8);
+      ++next[part][buckets.of(key_of(make(i)))];
+    }
   });
   std::vector<std::size_t> begins(kBuckets + 1, 0);
   std::size_t at = 0;
@@ -73,22 +93,107 @@ void sort_order(std::span<const std::uint64_t> keys, std::size_t threads, std::i
     for (std::vector<std::size_t>& own : next) at += std::exchange(own[bucket], at);
   }
   begins[kBuckets] = at;
-  // Given back to the system afterwards, unlike the memory of buffers: this is large, and not needed again soon.
-  const std::unique_ptr<Keyed[]> memory(new Keyed[keys.size()]);
-  Keyed* const sorted = memory.get();
-  in_threads(parts.size(), [&](std::size_t part) {
+  std::vector<Range> passes;
+  std::size_t most = 0;
+  for (std::size_t first = 0; first < kBuckets; first = passes.back().end) {
+    std::size_t end = first + 1;
+    while (end < kBuckets && begins[end + 1] - begins[first] <= at_once) ++end;
+    passes.push_back({first, end});
+    most = std::max(most, begins[end] - begins[first]);
+  }
+  const auto memory = scratch<Item>(most);
+  for (const Range pass : passes) {
+    Item* const items = memory.get();
+    const std::size_t before = begins[pass.begin];
+    in_threads(parts.size(), [&](std::size_t part) {
+      for (std::size_t i = parts[part].begin; i < parts[part].end; ++i) {
+        breathe(8);
+        const Item item = make(i);
+        const std::size_t bucket = buckets.of(key_of(item));
+        if (bucket >= pass.begin && bucket < pass.end) items[next[part][bucket]++ - before] = item;
+      }
+    });
+    const std::vector<Range> shares = cut(pass.count(), parts.size());
+    in_threads(shares.size(), [&](std::size_t share) {
+      for (std::size_t i = shares[share].begin; i < shares[share].end; ++i) {
+        const std::size_t bucket = pass.begin + i, begin = begins[bucket];
+        const std::span<Item> own(items + (begin - before), begins[bucket + 1] - begin);
+        breathe(64 * own.size());
+        std::sort(own.begin(), own.end());
+        each(bucket, begin, own);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+void sort_order(std::span<const std::uint64_t> keys, std::size_t threads, std::int64_t* out) {
+  if (keys.empty()) return;
+  const std::vector<Range> parts = parts_of(keys.size(), threads);
+  sort_in_buckets<Keyed>(
+      parts, buckets_of(keys, parts), SIZE_MAX, [&](std::size_t i) { return Keyed{keys[i], i}; },
+      [&](std::size_t, std::size_t begin, std::span<const Keyed> sorted) {
+        for (std::size_t i = 0; i < sorted.size(); ++i) out[begin + i] = static_cast<std::int64_t>(sorted[i].number);
+      });
+}
+
+bool order_drawn(const Drawn& drawn, std::uint64_t seed, Effort effort, std::int64_t* out) {
+  const std::vector<Range> parts = parts_of(drawn.count, effort.threads);
+  std::atomic<bool> is_within{true};
+  in_threads(drawn.rows ? parts.size() : 0, [&](std::size_t part) {
     for (std::size_t i = parts[part].begin; i < parts[part].end; ++i)
-      sorted[next[part][buckets.of(keys[i])]++] = {keys[i], static_cast<std::uint32_t>(i)};
+      if (drawn.row(i) >= drawn.hashes.size()) is_within = false;
   });
-  const std::vector<Range> shares = cut(kBuckets, parts.size());
-  in_threads(shares.size(), [&](std::size_t share) {
-    for (std::size_t bucket = shares[share].begin; bucket < shares[share].end; ++bucket) {
-      const std::size_t begin = begins[bucket], end = begins[bucket + 1];
-      breathe(64 * (end - begin));
-      std::sort(sorted + begin, sorted + end, is_before);
-      for (std::size_t i = begin; i < end; ++i) out[i] = sorted[i].number;
+  if (!is_within) return false;
+  sort_in_buckets<Keyed>(
+      parts, Buckets{}, effort.at_once,
+      [&](std::size_t i) {
+        return Keyed{xxh64(drawn.hashes[drawn.row(i)], seed), i};
+      },
+      [&](std::size_t, std::size_t begin, std::span<const Keyed> sorted) {
+        for (std::size_t i = 0; i < sorted.size(); ++i)
+          out[begin + i] = static_cast<std::int64_t>(drawn.row(sorted[i].number));
+      });
+  return true;
+}
+
+std::vector<std::uint64_t> find_repeated(std::span<const std::uint64_t> hashes, Effort effort) {
+  std::vector<std::vector<std::uint64_t>> found(kBuckets);
+  sort_in_buckets<std::uint64_t>(
+      parts_of(hashes.size(), effort.threads), Buckets{}, effort.at_once, [&](std::size_t i) { return hashes[i]; },
+      [&](std::size_t bucket, std::size_t, std::span<const std::uint64_t> sorted) {
+        std::vector<std::uint64_t>& own = found[bucket];
+        for (std::size_t i = 1; i < sorted.size(); ++i)
+          if (sorted[i] == sorted[i - 1] && (own.empty() || own.back() != sorted[i])) own.push_back(sorted[i]);
+      });
+  std::vector<std::uint64_t> all;
+  for (const std::vector<std::uint64_t>& own : found) all.insert(all.end(), own.begin(), own.end());
+  return all;
+}
+
+bool invert(std::span<const std::int64_t> order, std::size_t threads, std::span<std::int64_t> out) {
+  const std::vector<Range> spans = parts_of(out.size(), threads);
+  in_threads(spans.size(), [&](std::size_t part) {
+    breathe(8 * spans[part].count());
+    std::fill(out.begin() + static_cast<std::ptrdiff_t>(spans[part].begin),
+              out.begin() + static_cast<std::ptrdiff_t>(spans[part].end), -1);
+  });
+  const std::vector<Range> parts = parts_of(order.size(), threads);
+  std::atomic<bool> is_within{true};
+  in_threads(parts.size(), [&](std::size_t part) {
+    for (std::size_t i = parts[part].begin; i < parts[part].end; ++i) {
+      breathe(8);
+      const auto at = static_cast<std::size_t>(order[i]);
+      if (at >= out.size()) {
+        is_within = false;
+        return;
+      }
+      // Atomic only so that a number that comes twice is no race.
+      std::atomic_ref(out[at]).store(static_cast<std::int64_t>(i), std::memory_order_relaxed);
     }
   });
+  return is_within;
 }
 
 }  // namespace bushel

@@ -8,7 +8,7 @@ import pytest
 from making import Numbers, numbers_in
 
 import bushel
-from bushel import Recipe, Run, build
+from bushel import Recipe, Run, _native, build
 from bushel.data import categories, columns, splits
 from bushel.data.categories import Categories
 from bushel.data.columns import BytesColumn
@@ -178,6 +178,7 @@ def planned(hashes, classes):
     draws = splits.draw(hashes, 3, "split")
     bounds = splits.stratified_bounds(draws, shares, classes)
     return {
+        "all": splits.ordered_rows(hashes, None, seed=3, shuffled=True).tolist(),
         "order": splits.ordered_rows(hashes, np.arange(5, len(hashes)), seed=3, shuffled=True).tolist(),
         "repeated": splits.repeated(hashes).tolist(),
         "split": splits.assign_stratified(draws, bounds, classes, splits.bounds_of(shares)).tolist(),
@@ -200,6 +201,22 @@ def test_samples_that_do_not_fit_into_memory_are_planned_as_those_that_do(monkey
     monkeypatch.setattr(columns, "_LARGE", 1000)
     monkeypatch.setattr(columns, "_STEP", 300)
     assert planned(hashes, classes) == expected
+
+
+def test_orders_are_inverted_and_rows_that_are_not_there_are_refused():
+    hashes, out = np.array([3, 1, 2], np.uint64), np.empty(3, np.int64)
+    _native.invert(np.array([2, 0]), 2, out)
+    assert out.tolist() == [1, -1, 0]
+    for outside in (3, -1):
+        with pytest.raises(IndexError, match="order must hold places of out"):
+            _native.invert(np.array([0, outside]), 2, out)
+        with pytest.raises(IndexError, match="rows must be below the number of hashes"):
+            _native.order_drawn(hashes, np.array([0, 1, outside]), 0, 2, 100, out)
+    for rows in (None, np.arange(2)):
+        with pytest.raises(ValueError, match="out must have one place per row"):
+            _native.order_drawn(hashes, rows, 0, 2, 100, np.empty(4, np.int64))
+    assert splits.ordered_rows(hashes, None, seed=1, shuffled=False).tolist() == [0, 1, 2]
+    assert splits.repeated(np.empty(0, np.uint64)).tolist() == []
 
 
 def test_the_classes_of_many_rows_are_those_of_few(monkeypatch):

@@ -30,3 +30,14 @@ TEST(hash, known_words_hold) {
   CHECK(of("abc") == 0x44bc2cf5ad770999u);
   CHECK(of("Nobody inspects the spammish repetition") == 0xfbcea83c8a378bf1u);
 }
+
+TEST(hash, a_word_has_the_hash_of_its_eight_bytes) {
+  build::Random random(1);
+  for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{7}, UINT64_MAX})
+    for (int i = 0; i < 100; ++i) {
+      std::uint8_t bytes[8];
+      const auto word = i == 0 ? 0 : i == 1 ? UINT64_MAX : static_cast<std::uint64_t>(random.any_int());
+      store64(bytes, word);
+      CHECK(xxh64(word, seed) == xxh64(Bytes(bytes, 8), seed));
+    }
+}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.columns import BytesColumn, Column, Pile, Ragged, cut, roomy, steps
+from bushel.data.columns import BytesColumn, Column, Pile, Ragged, cut, in_steps, roomy
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
-from bushel.parallel import available_cores, map_in_threads
+from bushel.parallel import available_cores
 
 Hashes = NDArray[np.uint64]
-_MANY = 1 << 18  # rows that a thread looks up at a time
 _MANY_ROWS = 1 << 20  # that are taken at a time
 
 
@@ -28,16 +26,19 @@ def hash_values(values: Any) -> Hashes:
     if isinstance(values, BytesColumn):
         offsets, data = np.ascontiguousarray(values.offsets, np.int64), np.ascontiguousarray(values.data)
         hashes = roomy(len(values), np.uint64)
-        for some in steps(len(values)):
-            hashes[some] = _native.hash_column(offsets[some.start : some.stop + 1], data, 0, available_cores())
+
+        def hash_some(some: slice) -> None:
+            hashes[some] = _native.hash_column(offsets[some.start : some.stop + 1], data, 0, 1)
+
+        in_steps(len(values), hash_some)
         return hashes
     numbers = np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64)
     return hash_words(numbers.view(np.uint64), 0)
 
 
-def hash_words(words: Hashes, seed: int) -> Hashes:
+def hash_words(words: Hashes, seed: int, *, threads: int | None = None) -> Hashes:
     """XXH64 of the eight little-endian bytes of each word."""
-    return np.asarray(_native.hash_words(np.ascontiguousarray(words), seed, available_cores()))
+    return np.asarray(_native.hash_words(np.ascontiguousarray(words), seed, threads or available_cores()))
 
 
 @dataclass
@@ -141,7 +142,7 @@ class Categories:
         def look_up(span: slice) -> None:
             np.take(codes, np.searchsorted(known, hashes[span]), out=found[span], mode="clip")
 
-        deque(map_in_threads(look_up, [slice(at, at + _MANY) for at in range(0, len(hashes), _MANY)]), maxlen=0)
+        in_steps(len(hashes), look_up)
         found[self.missing] = -1
         return found
 

@@ -6,7 +6,8 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch, missing_package
+from bushel.parallel import map_in_threads
 from bushel.storage import local_copy, new_folder, write_array, write_whole
 
 ALIGNMENT = 64
@@ -448,8 +450,8 @@ def _in_bounds(row: int, rows: int) -> int:
     return int(row) % rows
 
 
-_LARGE = 16 << 20  # bytes: what lies in a file rather than in memory
-_STEP = 1 << 20  # rows of a large array that are worked on at a time
+_LARGE = 128 << 20  # bytes: what lies in a file rather than in memory
+_STEP = 1 << 18  # rows of a large array that are worked on at a time
 
 
 def roomy(rows: int, dtype: Any) -> Array:
@@ -483,7 +485,7 @@ class Pile:
         self._rows += len(part)
         self._loose_rows += len(part)
         if self._loose_rows * self._dtype.itemsize >= _LARGE:
-            self._settled.append(self._joined(self._loose))
+            self._settled.append(joined(self._loose, self._dtype))
             self._loose, self._loose_rows = [], 0
 
     def extend(self, other: Pile) -> None:
@@ -493,23 +495,37 @@ class Pile:
 
     def whole(self) -> Array:
         """All of it as one array."""
-        parts = [*self._settled, *self._loose]
-        if len(parts) != 1:
-            parts = [self._joined(parts)]
-            self._settled, self._loose, self._loose_rows = parts, [], 0
-        return parts[0]
+        whole = joined([*self._settled, *self._loose], self._dtype)
+        self._settled, self._loose, self._loose_rows = [whole], [], 0
+        return whole
 
-    def _joined(self, parts: Sequence[Array]) -> Array:
-        joined, at = roomy(sum(map(len, parts)), self._dtype), 0
-        for part in parts:
-            joined[at : at + len(part)] = part
-            at += len(part)
-        return joined
+
+def joined(parts: Sequence[Array], dtype: Any) -> Array:
+    """Arrays of one kind, one after the other, in a roomy one; a single array is itself."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = splits_of([len(part) for part in parts]).tolist()
+    whole = roomy(ends[-1], dtype)
+
+    def put(number: int) -> None:
+        whole[ends[number] : ends[number + 1]] = parts[number]
+
+    _do_all(put, range(len(parts)), is_large=whole.nbytes > _STEP)
+    return whole
 
 
 def steps(rows: int) -> Iterator[slice]:
     """Some rows of a large array at a time."""
     return (slice(at, min(at + _STEP, rows)) for at in range(0, rows, _STEP))
+
+
+def in_steps(rows: int, work: Callable[[slice], object]) -> None:
+    """Do the work on some rows of a large array at a time, in threads; worth it if it releases the GIL."""
+    _do_all(work, steps(rows), is_large=rows > _STEP)
+
+
+def _do_all(work: Callable[[Any], object], items: Iterable[Any], *, is_large: bool) -> None:
+    deque(map_in_threads(work, items) if is_large else map(work, items), maxlen=0)
 
 
 def _take_many(column: BytesColumn, rows: Array) -> BytesColumn:

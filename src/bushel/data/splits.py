@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.categories import Categories, Hashes, hash_words, text_of
-from bushel.data.columns import Pile, roomy, steps
+from bushel.data.columns import Pile, in_steps, roomy, steps
 from bushel.errors import BushelError
-from bushel.parallel import Ahead, available_cores, map_in_threads
+from bushel.parallel import available_cores
 
 TRAIN, VAL, TEST = "train", "val", "test"
 ALL = "all"  # files whose names do not say a split
@@ -160,8 +160,11 @@ _WHOLE = 1 << 64
 def draw(hashes: Hashes, seed: int, purpose: str) -> Hashes:
     """A pseudo-random number per hash, always the same for one seed and purpose."""
     key, drawn = _native.xxh64(purpose.encode(), seed), roomy(len(hashes), np.uint64)
-    for some in steps(len(hashes)):
-        drawn[some] = hash_words(hashes[some], key)
+
+    def draw_some(some: slice) -> None:
+        drawn[some] = hash_words(hashes[some], key, threads=1)
+
+    in_steps(len(hashes), draw_some)
     return drawn
 
 
@@ -216,8 +219,11 @@ def bounds_of(shares: Sequence[Fraction]) -> Bounds:
 def assign(draws: Hashes, bounds: Bounds) -> NDArray[np.uint8]:
     """The split of each draw."""
     found = roomy(len(draws), np.uint8)
-    for some in steps(len(draws)):
+
+    def assign_some(some: slice) -> None:
         found[some] = np.searchsorted(bounds, draws[some], side="right")
+
+    in_steps(len(draws), assign_some)
     return found
 
 
@@ -297,8 +303,11 @@ def assign_stratified(
     numbers = range(-1, max([*bounds, int(classes.max()) if len(classes) else -1]) + 1)
     table = np.array([bounds.get(number, default) for number in numbers], np.uint64).reshape(len(numbers), len(default))
     found = roomy(len(draws), np.uint8)
-    for some in steps(len(draws)):
+
+    def assign_some(some: slice) -> None:
         found[some] = (table[classes[some] + 1] <= draws[some][:, None]).sum(axis=1)
+
+    in_steps(len(draws), assign_some)
     return found
 
 
@@ -473,6 +482,8 @@ class _Divider:
     def _by_shares(self, rows: Rows | None, parts: list[Any]) -> NDArray[np.uint8]:
         division = self.division
         hashes = self.hashes if division.group is None else self._group_hashes()
+        if len(parts) == 1 and division.stratify is None:  # nothing is left to chance
+            return np.zeros(len(hashes) if rows is None else len(rows), np.uint8)
         draws = draw(hashes if rows is None else taken(hashes, rows), division.seed, "split")
         codes = self.columns[division.stratify].codes() if division.stratify else None
         classes = codes if codes is None or rows is None else taken(codes, rows)
@@ -537,47 +548,33 @@ class _Divider:
             )
 
 
-def ordered_rows(hashes: Hashes, rows: Rows, *, seed: int, shuffled: bool) -> Rows:
-    """Rows in the order in which they are written."""
+_SORTED_AT_ONCE = 1 << 23  # which takes 16 bytes each
+
+
+def ordered_rows(hashes: Hashes, rows: Rows | None, *, seed: int, shuffled: bool) -> Rows:
+    """Rows, all if they are None, in the order in which they are written."""
     if not shuffled:
-        return rows
-    draws = draw(taken(hashes, rows), seed, "order")
-    ordered, at = roomy(len(rows), np.int64), 0
-    for some in _in_parts(draws):
-        order: Rows = _native.order_of(taken(draws, some), available_cores())  # type: ignore[assignment]
-        ordered[at : at + len(some)] = taken(rows, taken(some, order))
-        at += len(some)
+        return numbers(len(hashes)) if rows is None else rows
+    ordered = roomy(len(hashes) if rows is None else len(rows), np.int64)
+    key = _native.xxh64(b"order", seed)
+    _native.order_drawn(hashes, rows, key, available_cores(), _SORTED_AT_ONCE, ordered)
     return ordered
 
 
-_SORTED_AT_ONCE = 1 << 20  # which takes 48 bytes each
-_SORTERS = 4  # at a time, so that memory stays bounded
+def numbers(count: int) -> Rows:
+    """0, 1, 2, …: so many of them."""
+    found = roomy(count, np.int64)
 
+    def number(some: slice) -> None:
+        found[some] = np.arange(some.start, some.stop)
 
-def _in_parts(draws: Hashes) -> Iterator[Rows]:
-    """The places of draws, those of the smallest draws first, not too many at a time."""
-    count = -(-len(draws) // _SORTED_AT_ONCE)
-    if count <= 1:
-        yield np.arange(len(draws))
-        return
-    bits = (count - 1).bit_length()  # of a draw, that say which part it is in
-    owners = roomy(len(draws), np.uint16)
-    for some in steps(len(draws)):
-        owners[some] = draws[some] >> np.uint64(64 - bits)
-    for part in range(1 << bits):
-        yield np.concatenate([np.flatnonzero(owners[some] == part) + some.start for some in steps(len(draws))])
+    in_steps(count, number)
+    return found
 
 
 def repeated(hashes: Hashes) -> Hashes:
     """The hashes that are there more than once."""
-
-    def repeated_in(some: Rows) -> Hashes:
-        ordered = np.sort(taken(hashes, some))
-        return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-
-    threads = min(_SORTERS, available_cores())
-    with Ahead(repeated_in, _in_parts(hashes), threads=threads, ahead=threads) as found:
-        return np.concatenate([np.empty(0, np.uint64), *found])
+    return np.asarray(_native.repeated(hashes, available_cores(), _SORTED_AT_ONCE))
 
 
 def taken(values: NDArray[Any], rows: Rows) -> NDArray[Any]:
@@ -585,7 +582,5 @@ def taken(values: NDArray[Any], rows: Rows) -> NDArray[Any]:
     if len(rows) < _MANY_ROWS:
         return values[rows]
     out = roomy(len(rows), values.dtype)
-    spans = [slice(at, at + _MANY_ROWS) for at in range(0, len(rows), _MANY_ROWS)]
-    for _ in map_in_threads(lambda span: np.take(values, rows[span], out=out[span], mode="clip"), spans):
-        pass
+    in_steps(len(rows), lambda some: np.take(values, rows[some], out=out[some], mode="clip"))
     return out

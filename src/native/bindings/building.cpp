@@ -1,4 +1,6 @@
 // What a build needs: files read whole, and samples put in order.
+#include <nanobind/stl/optional.h>
+
 #include "bindings/bindings.h"
 #include "bindings/conversion.h"
 #include "sort.h"
@@ -7,14 +9,47 @@
 namespace bushel {
 namespace {
 
-nb::object order_of(const nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& keys,
-                    std::size_t threads) {
+using Hashes = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Out = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+nb::object order_of(const Hashes& keys, std::size_t threads) {
   Buffer order(keys.shape(0) * sizeof(std::int64_t));
   {
     const Nogil nogil;
     sort_order({keys.data(), keys.shape(0)}, threads, order.as<std::int64_t>());
   }
   return to_array<std::int64_t>(std::move(order));
+}
+
+// Both fill arrays that are given, since large ones lie in files.
+void order_drawn_rows(const Hashes& hashes, const std::optional<Int64s>& rows, std::uint64_t seed, std::size_t threads,
+                      std::size_t at_once, const Out& out) {
+  const Drawn drawn{{hashes.data(), hashes.shape(0)}, rows ? rows->data() : nullptr, out.shape(0)};
+  if ((rows ? rows->shape(0) : hashes.shape(0)) != out.shape(0)) throw nb::value_error("out must have one place per row");
+  bool is_within;
+  {
+    const Nogil nogil;
+    is_within = order_drawn(drawn, seed, {threads, at_once}, out.data());
+  }
+  if (!is_within) throw nb::index_error("rows must be below the number of hashes");
+}
+
+void invert_order(const Int64s& order, std::size_t threads, const Out& out) {
+  bool is_within;
+  {
+    const Nogil nogil;
+    is_within = invert({order.data(), order.shape(0)}, threads, {out.data(), out.shape(0)});
+  }
+  if (!is_within) throw nb::index_error("order must hold places of out");
+}
+
+nb::object repeated(const Hashes& hashes, std::size_t threads, std::size_t at_once) {
+  std::vector<std::uint64_t> found;
+  {
+    const Nogil nogil;
+    found = find_repeated({hashes.data(), hashes.shape(0)}, {threads, at_once});
+  }
+  return copy_to_array(found, {found.size()});
 }
 
 // (bytes of all files, one after the other; a fault per file). `offsets` and `data` are the paths, below `folder`.
@@ -48,6 +83,12 @@ void bind_building(nb::module_& m) {
         "(the files below `folder` whose paths are a bytes column, one behind the other; of each 0, an errno, or -1 if "
         "it has another size).");
   m.def("order_of", &order_of, "keys"_a, "threads"_a, "The order that sorts `keys`; equal keys keep their order.");
+  m.def("order_drawn", &order_drawn_rows, "hashes"_a, "rows"_a.none(), "seed"_a, "threads"_a, "at_once"_a,
+        "out"_a.noconvert(),
+        "Fill `out` with the rows, all if they are None, by the XXH64 of their hashes; equal ones keep their order.");
+  m.def("repeated", &repeated, "hashes"_a, "threads"_a, "at_once"_a, "The hashes that are there twice, in order.");
+  m.def("invert", &invert_order, "order"_a, "threads"_a, "out"_a.noconvert(),
+        "Set out[order[i]] to i, and the rest of `out` to -1.");
 }
 
 }  // namespace bushel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -17,17 +17,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.building.planning import plan as plans
 from bushel.building.planning.plan import Plan, PlanFacts, Rows
 from bushel.building.planning.probe import Probe, ToProbe
 from bushel.building.recipe import Recipe
 from bushel.data import splits
 from bushel.data.categories import Categories, Label, Labels, hash_values, labels_of, text_of
-from bushel.data.columns import BytesColumn, Pile, cut, roomy, steps
+from bushel.data.columns import BytesColumn, Pile, cut, joined, roomy, steps
 from bushel.data.schema import Schema
 from bushel.data.splits import Division, divide, ordered_rows, repeated, taken
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
-from bushel.parallel import Helpers, do_all, map_in_threads
+from bushel.parallel import Helpers, available_cores, do_all, map_in_threads
 from bushel.records.manifest import Balanced
 from bushel.sources.protocol import Source
 
@@ -219,20 +220,17 @@ def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
 
 def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | None, known: Any = None) -> Draft:
     """Decide the split and order of every sample. `known` are hashes of keys that the dataset already has."""
-    rows = _numbers(len(listed.hashes))
-    if known is not None:
-        rows = rows[~np.isin(listed.hashes, known)]
-    if recipe.limit is not None and len(rows) > recipe.limit:
+    rows = None if known is None else np.flatnonzero(~np.isin(listed.hashes, known))  # None: all
+    count = len(listed.hashes if rows is None else rows)
+    if recipe.limit is not None and count > recipe.limit:
         rows = ordered_rows(listed.hashes, rows, seed=recipe.seed, shuffled=recipe.order == "shuffled")
         rows = np.sort(rows[: recipe.limit])
     draft = Draft(recipe, listed, source, frozen)
     split_of = draft.assign()
-    draft.ordered = {
-        name: ordered_rows(
-            listed.hashes, _rows_in(rows, split_of, i), seed=recipe.seed, shuffled=recipe.order == "shuffled"
-        )
-        for i, name in enumerate(draft.names)
-    }
+    draft.ordered = {}
+    for i, name in enumerate(draft.names):
+        own = rows if len(draft.names) == 1 else _rows_in(rows, split_of, i)
+        draft.ordered[name] = ordered_rows(listed.hashes, own, seed=recipe.seed, shuffled=recipe.order == "shuffled")
     del rows, split_of
     draft.find_problems()
     if recipe.balance is not None and listed.labels is not None and listed.labels.task == "classification":
@@ -243,27 +241,18 @@ def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | N
     return draft
 
 
-def _numbers(count: int) -> Rows:
-    """0, 1, 2, …: so many of them."""
-    numbers = roomy(count, np.int64)
-    for some in steps(count):
-        numbers[some] = np.arange(some.start, some.stop)
-    return numbers
+def _rows_in(rows: Rows | None, split_of: NDArray[np.uint8], split: int) -> Rows:
+    """Those of the rows, all if they are None, that are in a split."""
 
+    def find(some: slice) -> Rows:
+        own = np.arange(some.start, some.stop) if rows is None else rows[some]
+        chosen: Rows = own[split_of[own] == split]
+        return chosen
 
-def _rows_in(rows: Rows, split_of: NDArray[np.uint8], split: int) -> Rows:
-    """Those of the rows that are in a split."""
-    found = Pile(np.int64)
-    for some in steps(len(rows)):
-        found.add(rows[some][split_of[rows[some]] == split])
-    return found.whole()
-
-
-def _in_a_row(arrays: Iterable[Rows]) -> Rows:
-    joined = Pile(np.int64)
-    for array in arrays:
-        joined.add(array)
-    return joined.whole()
+    pile = Pile(np.int64)
+    for _, found in map_in_threads(find, steps(len(split_of) if rows is None else len(rows))):
+        pile.add(found)
+    return pile.whole()
 
 
 @dataclass
@@ -350,8 +339,9 @@ class Draft:
         counts = {}
         for split, rows in self.ordered.items():
             found = np.zeros(len(names) + 1, np.int64)
-            for some in steps(len(rows)):
-                found += np.bincount(codes[rows[some]] + 1, minlength=len(names) + 1)
+            own = codes if len(rows) == len(codes) else taken(codes, rows)  # in any order
+            for some in steps(len(own)):
+                found += np.bincount(own[some] + 1, minlength=len(names) + 1)
             found = found[1:]  # -1 is a missing label
             counts[split] = {name: int(count) for name, count in zip(names, found, strict=True) if count}
         return counts
@@ -375,7 +365,7 @@ class Draft:
 
     def to_probe(self) -> ToProbe:
         """What is needed to probe a few samples."""
-        order = _in_a_row(self.ordered.values())
+        order = joined(list(self.ordered.values()), np.int64)
         begin = 0
         train = (0, 0)
         for name, rows in self.ordered.items():
@@ -394,19 +384,19 @@ class Draft:
             shards=recipe.shards,
             generation=self.frozen.generation if self.frozen else 0,
         )
-        order = _in_a_row(self.ordered.values())
+        order = joined(list(self.ordered.values()), np.int64)
         self.ordered.clear()
         place = roomy(len(self.listed.hashes), np.int64)
-        place[:] = -1
-        for some in steps(len(order)):
-            place[order[some]] = np.arange(some.start, some.stop)
-        plans.save_array(folder / "order.npy", order)
-        plans.save_array(folder / "place.npy", place)
-        plans.save_array(folder / "hashes.npy", self.listed.hashes)
+        _native.invert(order, available_cores(), place)
+        arrays = {"order.npy": order, "place.npy": place, "hashes.npy": self.listed.hashes}
         if not is_fitted and self.listed.sizes is not None:
-            plans.save_array(folder / "sizes.npy", self.listed.sizes)
-        edges = np.cumsum([0, *self.listed.partition_rows])
-        planned = [int(np.count_nonzero(place[begin:end] >= 0)) for begin, end in pairwise(edges)]
+            arrays["sizes.npy"] = self.listed.sizes
+        for _ in map_in_threads(lambda name: plans.save_array(folder / name, arrays[name]), arrays):
+            pass
+        planned = self.listed.partition_rows
+        if len(order) < len(place):
+            edges = np.cumsum([0, *self.listed.partition_rows])
+            planned = [int(np.count_nonzero(place[begin:end] >= 0)) for begin, end in pairwise(edges)]
         facts = PlanFacts(
             partition_rows=self.listed.partition_rows,
             planned=planned,
