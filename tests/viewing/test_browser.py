@@ -96,7 +96,7 @@ def test_open_browse_filter_open_a_record_and_go_back(look: Any, images: Path) -
     page.locator(".tile").first.wait_for()
     tab.settle()
     assert page.locator(".tile img").count() >= 40
-    assert page.locator(".tile img").first.evaluate("image => image.naturalWidth") == 32
+    page.wait_for_function("document.querySelector('.tile img').naturalWidth === 32")
     tab.shoot("browse")
     page.get_by_label("Class").select_option("cat")
     page.wait_for_url("**where=*")
@@ -357,7 +357,7 @@ def test_splits_are_compared_duplicates_shown_and_batches_drawn(look: Any, image
     page.get_by_text("among 90 records, compared by image").wait_for()
     page = tab.open("batches?split=train")
     page.get_by_text("each without augmentation, and with it").wait_for()
-    assert page.locator(".pair img").first.evaluate("image => image.naturalWidth") == 32
+    page.wait_for_function("document.querySelector('.pair img').naturalWidth === 32")
     tab.shoot("batches")
     page.get_by_role("button", name="Draw again").click()
     page.wait_for_url("**seed=1*")
