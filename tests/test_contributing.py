@@ -13,6 +13,7 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 PATHS = sorted(set(re.findall(r"`((?:src|tests|docs)/[\w./-]+)`", PAGE)))
 NAMES = {
     "_OPENERS": "src/bushel/sources/tables/table.py",
+    "BINARY_FILES": "src/bushel/sources/tables/table_files.py",
     "CODECS": "src/bushel/storage/file_kinds.py",
     "SOURCES": "src/bushel/sources/opening.py",
     "FolderSource": "src/bushel/sources/folders.py",

@@ -32,10 +32,9 @@ from bushel.sources.tables.delimited import DelimitedFile
 from bushel.sources.tables.dialect import TO_BE_FOUND, Layout
 from bushel.sources.tables.json_lines import JsonLinesFile
 from bushel.sources.tables.table_files import (
+    BINARY_FILES,
     ArrowBlock,
-    ArrowFile,
     Field,
-    ParquetFile,
     Part,
     Survey,
     TableFile,
@@ -52,18 +51,16 @@ from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of, 
 __all__ = ["TableSource", "huggingface", "table"]
 
 
-# To add a format: a line in `file_kinds`, and how its files are opened, here.
+# How files of text are opened, with options of the source; for others, `BINARY_FILES` needs the path alone.
 _OPENERS: dict[str, Callable[[Path, TableSource], TableFile]] = {
     "csv": lambda path, source: source.delimited(path),
     "tsv": lambda path, source: source.delimited(path, "\t"),
     "jsonl": lambda path, source: JsonLinesFile(path, source.encoding, source.text_columns),
-    "parquet": lambda path, source: ParquetFile(path),  # noqa: ARG005
-    "arrow": lambda path, source: ArrowFile(path),  # noqa: ARG005
 }
 if TYPE_CHECKING:
     Format: TypeAlias = str
 else:
-    Format = Literal[tuple(_OPENERS)]
+    Format = Literal[(*_OPENERS, *BINARY_FILES)]
 Decimal: TypeAlias = Literal[".", ","]
 _MANY_FILES = 16  # files that helpers share whole, even if each is large
 _ARROW_STREAM = b"\xff\xff\xff\xff"
@@ -200,7 +197,8 @@ class TableSource:
         return "split" if "split" in (self.rename.get(name, name) for name in self.all_fields) else None
 
     def _open(self, file: int) -> TableFile:
-        return _OPENERS[self.format](as_path(self.files[file]), self)
+        path = as_path(self.files[file])
+        return BINARY_FILES[self.format](path) if self.format in BINARY_FILES else _OPENERS[self.format](path, self)
 
     def delimited(self, path: Path, delimiter: str | None = None) -> DelimitedFile:
         """A file of delimited text, opened with the options."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,6 +20,7 @@ from bushel.sources.tables import arrow
 from bushel.storage import local_copy
 
 __all__ = [
+    "BINARY_FILES",
     "ArrowBlock",
     "ArrowFile",
     "Capture",
@@ -330,3 +331,7 @@ class ArrowFile:
                     rows = np.arange(start, start + piece.num_rows)
                     start += piece.num_rows
                     yield ArrowBlock({name: arrays[name] for name in names}, rows, [])
+
+
+# To add a format: its class above, a line here, and one in `file_kinds`.
+BINARY_FILES: dict[str, Callable[[Path], TableFile]] = {"parquet": ParquetFile, "arrow": ArrowFile}
