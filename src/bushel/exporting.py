@@ -25,7 +25,7 @@ from bushel.data.columns import BytesColumn, Column, SparseRow, need_arrow, to_a
 from bushel.data.encoding import Constraint, Narrowings, RecordEncoder
 from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
-from bushel.data.tfds import tfds_files, why_no_form
+from bushel.data.tf_descriptions import tfds_files, why_no_form
 from bushel.errors import BushelError, FileProblem, SchemaMismatch, quantity
 from bushel.parallel import Ahead, available_cores
 from bushel.pixels.codecs import encode_pixels

@@ -11,7 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 import bushel
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND
-from bushel.data.tf_schema import Declared, read_pbtxt, to_pbtxt
+from bushel.data.tf_descriptions import Declared, read_pbtxt, to_pbtxt
 
 
 def parsed(text: str) -> schema_pb2.Schema:

@@ -15,7 +15,7 @@ from support import example, run, write_records
 import bushel
 from bushel import BushelError, Feature, FileProblem, FormatError, Schema, SchemaMismatch
 from bushel.data.columns import Ragged
-from bushel.data.tfds import read_described
+from bushel.data.tf_descriptions import read_described
 
 NAMES = ["cat", "ant", "bee"]  # not in the order of letters
 

@@ -29,7 +29,7 @@ from bushel.checking.findings import (
     without_silenced,
 )
 from bushel.checking.findings import select as select_rules
-from bushel.data.tf_schema import read_pbtxt
+from bushel.data.tf_descriptions import read_pbtxt
 from bushel.errors import BushelError, FileProblem
 from bushel.parallel import Crew, SharedFolder, Stopwatch, Timing, available_cores
 from bushel.storage import AnyPath, as_path, disk_folders, disk_sizes

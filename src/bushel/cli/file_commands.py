@@ -520,7 +520,7 @@ def schema(paths: tuple[str, ...], as_tf: bool, as_pbtxt: bool, as_json: bool) -
     if as_tf:
         click.echo(tf_description(found), nl=False)
     elif as_pbtxt:
-        from bushel.data.tf_schema import to_pbtxt
+        from bushel.data.tf_descriptions import to_pbtxt
 
         click.echo(to_pbtxt(found, _classes(paths)), nl=False)
     elif as_json:

@@ -15,7 +15,7 @@ import msgspec
 
 from bushel.data.categories import Label
 from bushel.data.schema import Schema
-from bushel.data.tfds import read_described, tfds_files, why_no_form
+from bushel.data.tf_descriptions import read_described, tfds_files, why_no_form
 from bushel.errors import BushelWarning, FileProblem, FormatError, MissingName, printable, quantity
 from bushel.storage import (
     TFDS_FEATURES,

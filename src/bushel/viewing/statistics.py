@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.data.schema import BYTES_KIND, IMAGE_ENCODINGS, INT_KIND, Feature, FeatureStatistics
-from bushel.data.tf_schema import block, quoted
+from bushel.data.tf_descriptions import block, quoted
 from bushel.errors import BushelError
 from bushel.pixels.headers import read_headers
 from bushel.reading.dataset import Split

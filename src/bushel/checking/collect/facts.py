@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bushel.checking.findings import Location
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema
 from bushel.data.splits import ALL, TRAIN, find, split_of_file
-from bushel.data.tf_schema import Declared
+from bushel.data.tf_descriptions import Declared
 from bushel.errors import FileProblem
 from bushel.records.files import Skipped
 from bushel.records.manifest import Manifest

@@ -8,7 +8,7 @@ from bushel.checking.collect.facts import KIND_NAMES, Data, FeatureFacts
 from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.data.columns import count_of
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND
-from bushel.data.tf_schema import Declared
+from bushel.data.tf_descriptions import Declared
 from bushel.errors import nearest
 from bushel.records.files import ELWC, not_examples
 from bushel.storage import as_path
