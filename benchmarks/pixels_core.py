@@ -31,8 +31,7 @@ import numpy as np
 from PIL import Image
 
 from bushel import _native
-from bushel.pixels.codecs import decode_without_core
-from bushel.pixels.geometry import resize_pixels
+from bushel.pixels.codecs import decode_without_core, resize_pixels
 
 Run = Callable[[int], None]
 

@@ -15,8 +15,7 @@ from PIL import Image
 
 from bushel import _native
 from bushel._native import Change, Outcome, Painting
-from bushel.pixels.codecs import decode_without_core, encode_pixels, to_channels
-from bushel.pixels.geometry import KERNELS, Kernel, resize_pixels
+from bushel.pixels.codecs import KERNELS, Kernel, decode_without_core, encode_pixels, resize_pixels, to_channels
 from bushel.pixels.headers import parse_header
 from bushel.transforms import augment
 from bushel.transforms.interface import Draw

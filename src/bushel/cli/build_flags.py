@@ -13,7 +13,7 @@ from bushel.building.recipe import Balance, Constraint, Method, Order
 from bushel.cli.flags import flag, flags, option_flag, parse_size, settings, toml_value
 from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import nearest
-from bushel.pixels.geometry import Fit, Kernel
+from bushel.pixels.codecs import Fit, Kernel
 from bushel.pixels.headers import FORMATS
 from bushel.records.manifest import list_shards
 from bushel.records.survey import probe_schema

@@ -18,8 +18,7 @@ from bushel.data.schema import Feature, Schema
 from bushel.data.sound_decoding import load_av
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers
-from bushel.pixels.codecs import Encoded, encode_pixels
-from bushel.pixels.geometry import Fit, Kernel, moved, place
+from bushel.pixels.codecs import Encoded, Fit, Kernel, encode_pixels, moved, place
 from bushel.sources.folders import ClassFolder, FolderSource
 from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, recipe_table
 from bushel.storage import AnyPath, as_path, local_copy

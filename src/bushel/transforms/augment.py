@@ -14,8 +14,7 @@ from bushel._native import Change
 from bushel.data.columns import Column
 from bushel.data.samples import Sample
 from bushel.errors import MissingName, SchemaMismatch
-from bushel.pixels.codecs import as_pixels, full_of
-from bushel.pixels.geometry import Move, resize_pixels
+from bushel.pixels.codecs import Move, as_pixels, full_of, resize_pixels
 from bushel.transforms.canvas import Canvas
 from bushel.transforms.image import cut_canvas, cut_sample, follow_rotation, moved_sample
 from bushel.transforms.interface import Draw, Draws, image_of

@@ -13,7 +13,7 @@ from bushel import _native
 from bushel._native import Change, Painting
 from bushel.data.columns import BytesColumn, aligned_empty
 from bushel.errors import SchemaMismatch
-from bushel.pixels.geometry import KERNELS, Kernel
+from bushel.pixels.codecs import KERNELS, Kernel
 from bushel.pixels.headers import Headers, NativeCodec, read_headers
 
 Ints: TypeAlias = NDArray[np.int64]

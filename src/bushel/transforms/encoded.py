@@ -16,16 +16,20 @@ from bushel.data.samples import Sample
 from bushel.errors import SchemaMismatch
 from bushel.pixels.codecs import (
     ENCODED,
+    KERNELS,
+    Fit,
+    Kernel,
     as_pixels,
     encode_pixels,
     format_of,
     full_of,
     is_wide,
+    moved,
+    place,
 )
 from bushel.pixels.codecs import (
     on_background as put_on,
 )
-from bushel.pixels.geometry import KERNELS, Fit, Kernel, moved, place
 from bushel.pixels.headers import Headers, NativeCodec, parse_header, read_headers
 from bushel.transforms.canvas import decoded_sizes
 from bushel.transforms.image import (

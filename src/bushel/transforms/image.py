@@ -13,8 +13,23 @@ from numpy.typing import NDArray
 
 from bushel.data.samples import Sample
 from bushel.errors import SchemaMismatch
-from bushel.pixels.codecs import MODES, decode_pixels, decode_wide, encode_pixels, is_wide, on_background, to_channels
-from bushel.pixels.geometry import FITS, KERNELS, Boxes, Fit, Kernel, Move, moved, place
+from bushel.pixels.codecs import (
+    FITS,
+    KERNELS,
+    MODES,
+    Boxes,
+    Fit,
+    Kernel,
+    Move,
+    decode_pixels,
+    decode_wide,
+    encode_pixels,
+    is_wide,
+    moved,
+    on_background,
+    place,
+    to_channels,
+)
 from bushel.transforms.canvas import Canvas, Ints
 from bushel.transforms.interface import Draw, Draws, image_of, value_of
 
