@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -95,6 +96,15 @@ def test_a_class_has_a_name_of_its_own() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(name_of(module))
     assert {name: found for name, found in homes.items() if len(found) > 1 and name not in SHARED_NAMES} == {}
+
+
+# Rooms that do the same for another thing: run a build or a training, export a dataset or a run, translate tensors.
+SHARED_FILES = {"__init__", "exporting", "run", "splits", "tensors"}
+
+
+def test_a_module_has_a_file_name_of_its_own() -> None:
+    counts = Counter(module.stem for module in modules())
+    assert {name for name, count in counts.items() if count > 1} <= SHARED_FILES
 
 
 def rooms_imported(module: Path) -> set[str]:
