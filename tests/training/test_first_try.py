@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import bushel
 from bushel import contract
 from bushel.checking.rules.model_rules import look_at_model
 from bushel.checking.rules.probe_rules import probe_size
+from bushel.cli import cli
 from bushel.training import Listener, Options, train
 
 keras = pytest.importorskip("keras")
@@ -110,6 +112,20 @@ def test_a_softmax_over_one_unit_is_a_finding(vectors: Path, tmp_path: Path) -> 
     trained = train(vectors, Options(epochs=1, model=head(1, "softmax")), out=tmp_path / "run")
     assert trained.verdict.causes[0]["rule"] == "MDL002"
     assert "a softmax over one unit is always 1" in trained.verdict.summary
+
+
+def test_the_command_prints_each_finding_in_full_once(vectors: Path, tmp_path: Path) -> None:
+    layers = "keras.Input(problem.input_shape), keras.layers.Dense(1, 'softmax')"
+    code = f"import keras\n\ndef net(problem):\n    return keras.Sequential([{layers}])\n"
+    (tmp_path / "net.py").write_text(code)
+    flags = ["--model", f"{tmp_path / 'net.py'}:net", "--epochs", "1", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(cli, ["train", str(vectors), *flags])
+    assert done.exit_code == 1
+    assert "length: 1 epoch of 3 steps" in done.output
+    assert done.output.count("use one unit per class, or sigmoid if there are two classes") == 1
+    found = "error[MDL002] loss-does-not-fit-output: a softmax over one unit is always 1\n"
+    assert done.output.count(found) == 2
+    assert f"\nlikely cause 1:\n{found}" in done.stdout
 
 
 def test_a_model_with_several_outputs_is_one_clear_line(vectors: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
@@ -160,10 +161,11 @@ def train(
         _show_evaluation(bushel.evaluate(run, list(data), split=split), as_json=as_json)
         return
     folder = out or _default_folder(data[0])
+    said: set[str] = set()
     with show_progress(_step) as progress:
         listener = Listener(
             progress=progress,
-            finding=_say,
+            finding=partial(_say, said),
             note=lambda note: click.echo(_fitted(f"note: {note}", sys.stderr), err=True),
             choice=lambda line: click.echo(_fitted(line, sys.stderr), err=True),
         )
@@ -174,7 +176,7 @@ def train(
         except KeyboardInterrupt:
             click.echo("bushel: stopped; --resume continues from the last checkpoint", err=True)
             sys.exit(130)
-    _show(trained, as_json=as_json)
+    _show(trained, said, as_json=as_json)
     sys.exit(0 if trained.verdict.learned else 3 if trained.verdict.unclear else 1)
 
 
@@ -274,9 +276,10 @@ def _fitted(text: str, stream: Any) -> str:
     return textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def _say(finding: Finding) -> None:
+def _say(said: set[str], finding: Finding) -> None:
     from bushel.checking.finding_formats import finding_lines
 
+    said.add(finding.rule)
     for line in finding_lines(finding, colour=sys.stderr.isatty()):
         click.echo(line, err=True)
 
@@ -310,7 +313,8 @@ def _show_evaluation(found: Evaluation, *, as_json: bool) -> None:
     click.echo(f"\n{found.summary}")
 
 
-def _show(trained: Trained, *, as_json: bool) -> None:
+def _show(trained: Trained, said: set[str], *, as_json: bool) -> None:
+    """Print metrics, verdict and likely causes; of findings that were printed in training, the first line."""
     import json
 
     from bushel.checking.finding_formats import finding_lines
@@ -330,7 +334,8 @@ def _show(trained: Trained, *, as_json: bool) -> None:
         causes = trained.findings[:_SHOWN]
         for number, finding in enumerate(causes, 1):
             click.echo(f"\nlikely cause {number}:")
-            for line in finding_lines(finding, colour=sys.stdout.isatty()):
+            lines = list(finding_lines(finding, colour=sys.stdout.isatty()))
+            for line in lines[:1] if finding.rule in said else lines:
                 click.echo(line)
     click.echo(f"\nrun: {trained.folder}")
 

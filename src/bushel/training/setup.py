@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking.rules.model_rules import look_at_model
-from bushel.errors import SchemaMismatch
+from bushel.errors import SchemaMismatch, quantity
 from bushel.feeding.preparation import Input, Preparation, Problem, Target, arrange
 from bushel.keras import as_array, load_keras
 from bushel.reading import Dataset
@@ -65,7 +65,7 @@ class Setup:
             f"inputs: {describe_inputs(self.problem.preparation)}",
             f"records: {records}",
             f"model: {self._model_words()}; {self.learner.compiled.words}",
-            f"length: {self.epochs:,} epochs of {self._epoch_words()}{_early(self.options)}",
+            f"length: {quantity(self.epochs, 'epoch')} of {self._epoch_words()}{_early(self.options)}",
         ]
 
     def _model_words(self) -> str:
@@ -77,7 +77,7 @@ class Setup:
     def _epoch_words(self) -> str:
         if self.options.is_trees:
             return f"{ROUNDS} rounds"
-        return f"{-(-len(self.splits.train) // self.options.batch_size):,} steps"
+        return quantity(-(-len(self.splits.train) // self.options.batch_size), "step")
 
     @property
     def epochs(self) -> int:

@@ -326,7 +326,8 @@ def loss_does_not_fit_output(facts: ModelFacts) -> Iterator[Finding]:
                       locations=place, evidence={"measured": facts.activation, "expected": "from_logits=False"},
                       help=["compile with from_logits=False"])  # fmt: skip
     if facts.activation == "softmax" and facts.classes == 1:
-        yield Finding("a softmax over one unit is always 1", locations=place, help=["use sigmoid, or two units"])
+        yield Finding("a softmax over one unit is always 1", locations=place,
+                      help=["use one unit per class, or sigmoid if there are two classes"])  # fmt: skip
     label = facts.data.features.get(facts.data.label or "") if facts.data is not None else None
     is_categorical = facts.loss.endswith("categorical_crossentropy")
     if label is not None and is_categorical:
