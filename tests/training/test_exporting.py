@@ -117,7 +117,7 @@ def test_onnx_takes_pixels_and_scales_inside(digits: Path, digits_run: Path, tmp
     (signature,) = exported.signatures
     assert signature.is_verified
     assert signature.inputs == {"image": "uint8 ['N', 8, 8, 1]"}
-    assert exported.notes == ["ONNX cannot hold decoding of images: call it with inputs after this"]
+    assert exported.notes == ["ONNX cannot hold decoding of images: do this before you call the model"]
     image = sorted((digits.parent / "images").rglob("*.png"))[7]
     np.save(tmp_path / "pixels.npy", pixels(image))
     code = (

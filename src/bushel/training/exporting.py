@@ -230,7 +230,7 @@ class _Server:
         before += ["padding"] * bool(unscaled.layout)
         if before:
             steps = " and ".join(dict.fromkeys(before))
-            self.notes.append(f"{_WORDS[format]} cannot hold {steps}: call it with inputs after this")
+            self.notes.append(f"{_WORDS[format]} cannot hold {steps}: do this before you call the model")
         return _Entry("serving_default", specs, lambda given: self._answer(transform(given, (0, 0))), golden)
 
     def _prepared(self, preparation: Preparation) -> dict[str, Any]:

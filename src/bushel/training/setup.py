@@ -182,7 +182,9 @@ def _augmentation(splits: Splits, preparation: Preparation, options: Options, no
     """The changes asked for; for a default model, those that are usual."""
     usual = None if options.model is not None else usual_augmentation(len(splits.train), preparation)
     if options.augment is None and usual is not None:
-        notes.append(f"there are few images, so they are changed at random in training: {usual} (--augment none: not)")
+        notes.append(
+            f"there are few images, so they are changed at random in training: {usual} (--augment none turns this off)"
+        )
     return augmentation_of(options.augment or usual, preparation)
 
 
