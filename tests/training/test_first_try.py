@@ -114,6 +114,21 @@ def test_a_softmax_over_one_unit_is_a_finding(vectors: Path, tmp_path: Path) -> 
     assert "a softmax over one unit is always 1" in trained.verdict.summary
 
 
+@pytest.mark.parametrize(("unknown", "severity", "epochs"), [(1, "warning", 1), (3, "error", 0)])
+def test_few_records_of_a_class_that_train_lacks_do_not_stop_training(
+    unknown: int, severity: str, epochs: int, tmp_path: Path
+) -> None:
+    samples, signal = inputs("vectors")
+    names = labels("binary", signal)
+    names[-unknown:] = ["other"] * unknown
+    parts = ["train"] * 70 + ["val"] * (ROWS - 70)
+    rows = [{**sample, "y": name, "part": part} for sample, name, part in zip(samples, names, parts, strict=True)]
+    bushel.build(iter(rows), tmp_path / "data", split="part", label="y")
+    trained = train(tmp_path / "data", Options(epochs=1), out=tmp_path / "run")
+    assert [finding.severity for finding in trained.findings if finding.rule == "LBL004"] == [severity]
+    assert len(trained.history) == epochs
+
+
 def test_the_command_prints_each_finding_in_full_once(vectors: Path, tmp_path: Path) -> None:
     layers = "keras.Input(problem.input_shape), keras.layers.Dense(1, 'softmax')"
     code = f"import keras\n\ndef net(problem):\n    return keras.Sequential([{layers}])\n"

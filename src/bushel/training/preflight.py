@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +26,7 @@ __all__ = ["Preflight", "look_before"]
 Array = NDArray[Any]
 
 _CHECKED_BYTES = 256 << 20
+_UNKNOWN = 0.05  # share of a split with labels that train lacks, from which training is stopped
 _PROBED = 32
 _MODEL_ROWS = 256
 _MODEL_VALUES = 2_000_000  # values of all inputs together to look at
@@ -94,7 +96,15 @@ def _of_data(setup: Setup, notes: list[str]) -> list[Finding]:
         is_regression=target.kind == "regression",
     )
     report = check(paths, label=target.label, plan=plan, select=_before("data"), ignore=options.ignore)
-    return [finding for finding in report if finding.severity != "info"]
+    return [_tempered(finding, splits) for finding in report if finding.severity != "info"]
+
+
+def _tempered(finding: Finding, splits: Splits) -> Finding:
+    """A warning where few records have labels that train lacks: all others can be learned and judged."""
+    if finding.rule != "LBL004":
+        return finding
+    judged, unknown = splits.data[finding.evidence["subject"]], sum(finding.evidence["measured"].values())
+    return msgspec.structs.replace(finding, severity="warning") if unknown < _UNKNOWN * len(judged) else finding
 
 
 def _within(splits: Splits, most: int) -> tuple[list[str], bool]:
