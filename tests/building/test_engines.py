@@ -203,7 +203,7 @@ def test_cores_are_not_told_where_workers_are_elsewhere():
 
 
 def test_a_short_build_starts_no_workers_while_it_writes(tmp_path, monkeypatch):
-    monkeypatch.setattr("bushel.building.run_options._LONG_PLAN", 1000)
+    monkeypatch.setattr("bushel.building.engines._LONG_PLAN", 1000)
     bushel.build([{"x": number} for number in range(9)], tmp_path / "out", transforms=[Looking(str(tmp_path / "seen"))])
     seen = (tmp_path / "seen").read_text().splitlines()
     assert seen[0] == "starts"  # while it plans
@@ -224,9 +224,9 @@ class Looking:
 
 
 def test_modules_that_workers_import_early_are_there():
-    from bushel.building import engines, run_options
+    from bushel.building import engines
 
-    for name in (*engines._IMPORTED_LATE, *run_options._IMPORTS):
+    for name in (*engines._IMPORTED_LATE, *engines._IMPORTS):
         module, _, function = name.partition(":")
         if module.startswith("bushel."):
             assert not function or callable(getattr(importlib.import_module(module), function))

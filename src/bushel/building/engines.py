@@ -1,4 +1,4 @@
-"""Where tasks run: one small interface, the engine of this machine, and the progress of a build.
+"""How a build runs: its options, where tasks run, the engine of this machine, and progress.
 
 A cluster is another implementation (`bushel.ray.engine`), and nothing else changes.
 """
@@ -12,14 +12,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.building.output.journal import versions
 from bushel.errors import Stopped
-from bushel.parallel import Crew, SharedFolder, WorkerEnded
+from bushel.parallel import Crew, Helpers, SharedFolder, WorkerEnded, available_cores
+from bushel.storage import AnyPath, as_path
+from bushel.storage.file_kinds import suffixes_of
+from bushel.transforms import Transform
+from bushel.transforms.interface import is_in_core
 
 __all__ = [
     "BuildProgress",
@@ -28,6 +34,9 @@ __all__ = [
     "FileCounters",
     "LocalEngine",
     "ProgressHandler",
+    "Run",
+    "helpers_of",
+    "paths_in",
     "watch",
     "watch_plan",
 ]
@@ -295,3 +304,90 @@ class LocalEngine:
         """End the processes."""
         self._stop_starter()
         self._crew.close()
+
+
+_TABLES, _TEXTS = frozenset(suffixes_of("table")), frozenset(suffixes_of("text"))
+# What workers that read tables import; no code of users that could need pandas runs in them.
+_IMPORTS = ("bushel.building.tasks", "pyarrow.csv", "pyarrow.parquet", "bushel.sources.tables.arrow:spare_pandas")
+_SMALL_TABLE = 48 << 20  # bytes that can be read before processes would have started
+# Seconds after which workers start: once the source is open, or once the build turns out not to be short.
+_OPENED, _LONG_PLAN = 0.05, 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How to build. Nothing here changes a byte of the dataset."""
+
+    workers: int | None = None
+    max_bad: int | str | None = None
+    strict: bool = False
+    check: bool = True
+    append: bool = False
+    overwrite: bool = False
+    engine: Engine | None = None
+    progress: ProgressHandler | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers must be at least 1, got {self.workers}")
+        self.allowed(0)
+
+    @contextmanager
+    def hired(
+        self, source: Mapping[str, Any] | AnyPath | None, transforms: Sequence[Transform] = ()
+    ) -> Iterator[Engine]:
+        """The engine, for opening the source and everything after; its workers end with the context.
+
+        Local workers, as many as requested or one per core, start while the source is opened and the plan is made; a
+        little later if the build may be short. They are threads if a table is small and the core does all of
+        `transforms`. On a cluster, a source is opened once all nodes see it, and all of them look through its files.
+        """
+        engine = self.engine or self._local(_tables_in(source), in_core=all(map(is_in_core, transforms)))
+        try:
+            if engine.is_remote:
+                engine.look(paths_in(source if isinstance(source, Mapping) else {"path": source}), (), versions())
+            yield engine
+        finally:
+            engine.close()
+
+    def _local(self, tables: list[Path], *, in_core: bool) -> LocalEngine:
+        table_bytes = sum(path.stat().st_size for path in tables)
+        in_threads = in_core and 0 < table_bytes < _SMALL_TABLE
+        imports = _IMPORTS if in_core and any(path.suffix.lower() in _TABLES for path in tables) else ()
+        engine = LocalEngine(self.workers or available_cores(), in_threads=in_threads, imports=imports)
+        later = _OPENED if self.workers else _LONG_PLAN
+        engine.start(after=0 if table_bytes >= _SMALL_TABLE else later)
+        return engine
+
+    def allowed(self, samples: int) -> int | None:
+        """How many of `samples` may be refused before the build stops; None if all may."""
+        if self.strict or self.max_bad is None:
+            return 0 if self.strict else None
+        text = str(self.max_bad).strip()
+        try:
+            share = float(text[:-1]) / 100 * samples if text.endswith("%") else int(text)
+        except ValueError:
+            share = -1
+        if share < 0:
+            raise ValueError(f"max_bad must be a count or a share such as 0.1%, got {self.max_bad!r}")
+        return int(share)
+
+
+def _tables_in(source: Mapping[str, Any] | AnyPath | None) -> list[Path]:
+    """The files of text or tables that a source names; none if it names others."""
+    if isinstance(source, Mapping):
+        source = source.get("path") if "image_column" not in source else None
+    paths = [as_path(source)] if isinstance(source, str | PathLike) else []
+    return [path for path in paths if path.suffix.lower() in _TABLES | _TEXTS and path.is_file()]
+
+
+def helpers_of(engine: Engine) -> Helpers:
+    """Helpers for looking through many files and rows: a cluster, or workers of this machine that have started."""
+    return engine.run if engine.is_remote or (isinstance(engine, LocalEngine) and engine.has_processes) else None
+
+
+def paths_in(table: Mapping[str, Any]) -> list[Path]:
+    """The files, folders and patterns that the table of a source names."""
+    named = [table.get(name) for name in ("path", "labels", "image_root")]
+    texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
+    return [as_path(text) for text in texts if isinstance(text, str | PathLike)]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bushel.building import recipe as recipes
-from bushel.building.engines import Counters, Engine, LocalEngine, watch, watch_plan
+from bushel.building.engines import Counters, Engine, LocalEngine, Run, helpers_of, paths_in, watch, watch_plan
 from bushel.building.output.journal import (
     QUARANTINE_NAME,
     Identity,
@@ -26,7 +26,15 @@ from bushel.building.output.journal import (
     read_quarantine,
     versions,
 )
-from bushel.building.output.output_folder import largest_narrowings, open_output, publish
+from bushel.building.output.output_folder import (
+    built_before,
+    check_outside,
+    check_schema,
+    largest_narrowings,
+    open_output,
+    publish,
+    same_recipe,
+)
 from bushel.building.planning.draft import Frozen
 from bushel.building.planning.plan import Plan, load_plan, recut, save_plan
 from bushel.building.planning.planner import NothingToAdd, encoder_of, plan_build
@@ -42,15 +50,6 @@ from bushel.building.record_encoding import (
     load_fits,
     load_merged,
     save_fits,
-)
-from bushel.building.run_options import (
-    Run,
-    built_before,
-    check_outside,
-    check_schema,
-    helpers_of,
-    paths_in,
-    same_recipe,
 )
 from bushel.building.tasks import Job, Task, give_back_memory, memory_of, perform
 from bushel.errors import (

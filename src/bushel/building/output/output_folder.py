@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.building.engines import paths_in
 from bushel.building.output.journal import (
     CLAIM_NAME,
     JOURNAL_NAME,
@@ -33,12 +35,12 @@ from bushel.building.output.journal import (
 )
 from bushel.building.planning.draft import Frozen
 from bushel.building.planning.plan import Plan
-from bushel.building.recipe import RECIPE_NAME, Recipe, write_recipe
+from bushel.building.recipe import RECIPE_NAME, Recipe, code_of, write_recipe
 from bushel.building.record_encoding import BlockEncoder
-from bushel.data.categories import Labels
+from bushel.data.categories import Labels, hash_values
 from bushel.data.schema import Schema
 from bushel.data.splits import TRAIN, find
-from bushel.errors import BushelError, FileProblem
+from bushel.errors import BushelError, FileProblem, understood
 from bushel.parallel import SharedFolder
 from bushel.records.index import load_index
 from bushel.records.manifest import (
@@ -52,13 +54,16 @@ from bushel.records.manifest import (
     read_manifest,
     write_manifest,
 )
+from bushel.sources.protocol import Source
 from bushel.storage import (
     TFDS_FEATURES,
     TFDS_INFO,
+    as_path,
     check_writable,
     copy_file,
     finish_move,
     is_in_store,
+    may_have_changed,
     new_path,
     paths_below,
     remove_below,
@@ -72,16 +77,22 @@ from bushel.storage import (
 )
 from bushel.storage.file_kinds import SHARD_CODECS
 from bushel.storage.whole_folders import hold
+from bushel.transforms import Transform
+from bushel.transforms.by_name import make_from_data
 from bushel.transforms.chain import keep
 
 __all__ = [
     "OutputFolder",
     "OutputStore",
+    "built_before",
     "check_before",
     "check_only_ours",
+    "check_outside",
+    "check_schema",
     "open_folder",
     "open_output",
     "publish",
+    "same_recipe",
     "wipe",
 ]
 
@@ -554,3 +565,81 @@ def _write_artifacts(output: OutputFolder, plan: Plan, manifest: Manifest, files
         (output.folder / ARTIFACTS_NAME).mkdir(exist_ok=True)
         with write_whole(output.folder / ARTIFACTS_NAME / name) as file:
             file.write(data)
+
+
+def check_outside(source: Source, out: Path) -> None:
+    """Refuse to write into the source: the dataset would become part of it."""
+    path = source.describe().get("path")
+    if not isinstance(path, str | PathLike) or not as_path(path).is_dir():
+        return
+    inside, folder = out.resolve(), as_path(path).resolve()
+    if inside != folder and inside.is_relative_to(folder):
+        raise FileProblem(out, f"is inside its own source, {path}", help=["Choose a folder outside of it."])
+
+
+_KEY_HELP = "The key shows which samples the dataset has already: --key COL"
+
+
+def same_recipe(output: OutputFolder, recipe: Recipe, source: dict[str, Any]) -> Recipe:
+    """The recipe with its source; for an addition, the recipe of the dataset, which it must not contradict."""
+    if output.manifest is None:
+        return msgspec.structs.replace(recipe, source=source)
+    with understood(output.out / MANIFEST_NAME, "its recipe cannot be read"):
+        make_from_data(output.manifest.recipe.get("transforms", ()), output.out)  # before files that it names are read
+        before = msgspec.convert(output.manifest.recipe, Recipe)
+    default = Recipe()
+    if source.get("key") != before.source.get("key"):
+        raise FileProblem(
+            output.out,
+            f"was built with key {before.source.get('key')!r}, and what is added must be too",
+            help=[_KEY_HELP],
+        )
+    for name in Recipe.__struct_fields__:
+        mine, theirs = getattr(recipe, name), getattr(before, name)
+        if name not in ("source", "out", "limit") and mine not in (getattr(default, name), theirs):
+            raise FileProblem(
+                output.out, f"was built with {name} {theirs!r}, and what is added must be too; got {mine!r}"
+            )
+    return msgspec.structs.replace(before, source=source, limit=recipe.limit)
+
+
+def built_before(out: Path, recipe: Recipe, source: Source, transforms: Sequence[Transform]) -> Manifest | None:
+    """The manifest of a dataset at `out` that this build would only make again, as far as shows without reading.
+
+    So it is if the recipe is the same, no file of the source is newer, and the source has no other keys.
+    """
+    described = source.describe()
+    if "path" not in described or code_of(transforms) or not (as_path(out) / MANIFEST_NAME).exists():
+        return None
+    manifest = read_manifest(out)
+    same = msgspec.structs.replace(recipe, source=described, out=None)
+    if manifest.generation or manifest.versions != versions() or manifest.recipe != msgspec.to_builtins(same):
+        return None
+    if may_have_changed(paths_in(described), since=as_path(out) / MANIFEST_NAME):
+        return None
+    is_whole = all((out / s.path).exists() for split in manifest.splits.values() for s in split.shards)
+    return manifest if is_whole and (recipe.balance or recipe.limit or _has_same_keys(out, manifest, source)) else None
+
+
+def _has_same_keys(out: Path, manifest: Manifest, source: Source) -> bool:
+    """Whether the dataset has all samples of the source, but for those that were refused."""
+    try:
+        known = OutputFolder(out, out, manifest).known_keys()
+    except FileProblem:
+        return False
+    keys = np.concatenate([hash_values(source.list(number, []).keys) for number in range(source.partitions())])
+    if known is None or len(keys) - len(known) != manifest.refused:
+        return False
+    return int(np.isin(keys, known).sum()) == len(known)
+
+
+def check_schema(output: OutputFolder, made: Plan) -> None:
+    """Refuse an addition whose features differ from those of the dataset."""
+    if output.manifest is None:
+        return
+    if found := output.manifest.schema.differences(made.facts.schema):
+        raise FileProblem(
+            output.out,
+            f"the samples to add differ from those in the dataset: {found[0]}",
+            help=[str(difference) for difference in found[1:3]],
+        )
