@@ -307,15 +307,15 @@ def main() -> None:
     told = parser.parse_args()
     for n in told.cores:
         print(f"machine          {n:3} cores {machine(n)}", flush=True)
-    for name in told.only:
-        job = JOBS[name]
-        count = max(1000, int(job.count * told.scale))
-        folder = Path(tempfile.mkdtemp(prefix="bushel-cores-", dir=told.folder))
-        try:
-            job.make(folder, count)
+    with tempfile.TemporaryDirectory(prefix="bushel-cores-", dir=told.folder, ignore_cleanup_errors=True) as place:
+        for name in told.only:
+            job = JOBS[name]
+            count = max(1000, int(job.count * told.scale))
+            folder = Path(place) / f"{job.make.__name__}-{count}"  # several jobs may share it
+            if not folder.exists():
+                folder.mkdir()
+                job.make(folder, count)
             show(job, told.cores, [measure(job, folder, count, n) for n in told.cores])
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
     return None
 
 
