@@ -64,4 +64,8 @@ class Buffer {
   std::size_t capacity_ = 0;
 };
 
+// The large block of buffers that `inside` lies in, which the system never gets back from now on: a device may read it
+// by itself. Empty if `inside` lies elsewhere.
+std::span<std::uint8_t> keep_block(const std::uint8_t* inside);
+
 }  // namespace bushel

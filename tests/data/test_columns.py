@@ -1,10 +1,12 @@
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bushel import _native
 from bushel.data import columns
 from bushel.data.columns import BytesColumn, Ragged, as_dense, as_ragged, concatenate, count_of, take, with_missing
 
@@ -136,3 +138,14 @@ def test_many_texts_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     expected = texts.take(rows).to_list()
     monkeypatch.setattr(columns, "_STEP", 64)
     assert texts.take(rows).to_list() == expected
+
+
+def test_a_large_array_of_the_core_lies_in_a_block_that_can_be_kept() -> None:
+    array = columns.aligned_empty((6 << 20,), np.uint8, _native.Pool(1))
+    block: Any = _native.keep_block(array)
+    address, size = block
+    assert address <= array.ctypes.data
+    assert array.ctypes.data + array.nbytes <= address + size
+    assert _native.keep_block(array[1 << 20 : 2 << 20]) == (address, size)
+    assert _native.keep_block(np.zeros(6 << 20, np.uint8)) is None
+    assert _native.keep_block(columns.aligned_empty((100,), np.uint8)) is None

@@ -38,3 +38,24 @@ TEST(pool, a_buffer_may_outlive_its_shelf) {
   lent.buffer.data()[9] = 1;
   CHECK(lent.shelf.expired());
 }
+
+TEST(pool, a_large_block_that_is_kept_stays_where_it_is) {
+  constexpr std::size_t kSize = std::size_t{600} << 20;  // more than the pool holds otherwise
+  const std::uint8_t* first = nullptr;
+  {
+    const Buffer buffer(kSize);
+    first = buffer.data();
+    const std::span<std::uint8_t> block = keep_block(buffer.data() + kSize - 1);
+    CHECK(block.data() == first && block.size() >= kSize);
+  }
+  const Buffer other(std::size_t{400} << 20), another(std::size_t{300} << 20);
+  CHECK(Buffer(kSize).data() == first);
+  CHECK(other.data() != first && another.data() != first);
+}
+
+TEST(pool, memory_of_others_is_in_no_block) {
+  const Buffer large(std::size_t{8} << 20), small(1000);
+  const std::uint8_t own = 0;
+  CHECK(keep_block(&own).empty() && keep_block(small.data()).empty() && keep_block(nullptr).empty());
+  CHECK(!keep_block(large.data()).empty() && keep_block(large.data() - 1).empty());
+}

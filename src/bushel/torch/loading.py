@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset as MapDataset
 from torch.utils.data import IterableDataset, get_worker_info
 
+from bushel import _native
 from bushel.data.columns import aligned, aligned_empty, take
 from bushel.data.samples import sample_at
 from bushel.data.schema import Feature
@@ -37,29 +39,56 @@ from bushel.transforms import BatchTransform, Transform
 __all__ = ["Loader", "Records", "Transfer", "dataset", "loader"]
 
 _WORTH_IT = 1 << 18  # bytes; less is copied by the thread that sends it
+_MOST_PINNED = 4 << 30  # bytes of the core's memory; batches beyond them are copied into torch's
 _WEIGHT = "bushel/weight"  # the column that holds the weight of each row
 # Takes a batch and the errors of the rows that no decoder knows; gives the batch without them, and the rows it is of.
 Resolve: TypeAlias = Callable[[Batch, dict[int, Exception]], tuple[Batch, NDArray[np.int64]]]
 
 
 class _PinnedPool:
-    """Memory that a GPU reads by itself. Torch pins each block once, and lends it again when nothing holds it."""
+    """Memory that a GPU reads by itself: the core's, once it is registered with the driver, and torch's."""
 
     def empty(self, size: int) -> Any:
-        """As many uninitialised bytes."""
+        """As many uninitialised bytes. Torch pins each block once, and lends it again when nothing holds it."""
         return torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
 
     def place(self, array: NDArray[Any]) -> NDArray[Any]:
         """The array in such memory. Called by the threads that make batches: the one that sends them is alone."""
-        if array.nbytes < _WORTH_IT or array.dtype.kind not in "biuf" or _is_pinned(array):
-            return aligned(array)
+        array = aligned(array)
+        if array.nbytes < _WORTH_IT or array.dtype.kind not in "biuf":
+            return array
+        if array.flags.writeable and (torch.from_numpy(array).is_pinned() or _pins.pin(array)):
+            return array
         out = aligned_empty(array.shape, array.dtype, self)  # type: ignore[arg-type]
         np.copyto(out, array)
         return out
 
 
-def _is_pinned(array: NDArray[Any]) -> bool:
-    return array.flags.writeable and bool(torch.from_numpy(array).is_pinned())
+class _Pins:
+    """The large blocks of the core that are pinned. It uses them again and again, and never gives them back."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def pin(self, array: NDArray[Any]) -> bool:
+        """Pin the block that an array lies in; False where that is not possible."""
+        with self._lock:
+            if self._bytes > _MOST_PINNED:
+                return False
+            block: Any = _native.keep_block(array)
+            if block is None:
+                return False
+            if int(torch.cuda.cudart().cudaHostRegister(*block, 0)):
+                self._bytes = _MOST_PINNED + 1  # no more memory may be locked, for example
+                with suppress(RuntimeError):
+                    torch.zeros(1, device="cuda")  # the next call would report the error of this one
+                return False
+            self._bytes += block[1]
+            return True
+
+
+_pins = _Pins()
 
 
 @dataclass

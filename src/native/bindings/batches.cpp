@@ -36,6 +36,14 @@ bool is_aligned(nb::handle array) {
   return found;
 }
 
+// (address, bytes) of the large block that an array lies in, or None.
+nb::object kept_block(nb::handle array) {
+  const View view(array, PyBUF_C_CONTIGUOUS);
+  const std::span<std::uint8_t> block = keep_block(view.bytes().data());
+  if (block.empty()) return nb::none();
+  return nb::make_tuple(reinterpret_cast<std::uintptr_t>(block.data()), block.size());
+}
+
 Rows rows_of(const View& values, const Int64s& splits, const View& fill) {
   const Rows rows{values.bytes(), fill.bytes().size(), {splits.data(), splits.shape(0)}};
   if (!rows.is_valid()) throw nb::value_error("splits must be in order and within values");
@@ -91,6 +99,9 @@ void bind_batches(nb::module_& m) {
       .def(nb::init<std::size_t>(), "most"_a)
       .def("empty", &PyPool::empty, "size"_a, "This many uninitialised bytes, aligned to 64.");
   m.def("is_aligned", &is_aligned, "array"_a, "Whether an array is contiguous and begins at a multiple of 64 bytes.");
+  m.def("keep_block", &kept_block, "array"_a,
+        "(address, bytes) of the large block of the core that an array lies in, which the system never gets back from "
+        "now on; None if it lies elsewhere.");
   m.def("pad", &pad_rows, "values"_a, "splits"_a, "length"_a, "fill"_a,
         "(values, mask), flat, of rows cut or filled up to `length`.");
   m.def("pack", &pack_lengths, "lengths"_a, "capacity"_a, "(bin of each row, number of bins).");
