@@ -1,6 +1,7 @@
 """A check on many workers finds what a check in one process finds."""
 
 import io
+import os
 
 import cloudpickle
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 
 import bushel
 import bushel.records.files
+import bushel.records.index
 from bushel import _native
+from bushel.checking.collect import one_pass
 from bushel.checking.finding_formats import to_json
 from bushel.parallel import Crew
 
@@ -83,7 +86,7 @@ def test_processes_that_share_out_a_large_dataset_find_the_same(dataset, monkeyp
     monkeypatch.setattr("bushel.checking.checker.available_cores", lambda: 2)
     monkeypatch.setattr(Crew, "hire", lambda crew, wanted, modules: hired.append(wanted) or hire(crew, wanted, modules))
     shared = bushel.check(dataset)
-    assert hired == [2]
+    assert hired == [0, 2]  # the template first
     assert shared.timings["read"].cores is not None
     assert list(shared.timings) == ["read", "rules"]
     assert to_json(shared.findings, shared.checked) == to_json(alone.findings, alone.checked)
@@ -97,6 +100,62 @@ def test_findings_and_counts_are_those_of_one_process(dataset):
     assert told[-1][0] == told[-1][1] > 0
     assert {finding.rule for finding in alone} >= {"FIL003", "SPL001", "IMG001", "VAL001", "SPL003", "AUD002", "AUD004"}
     assert to_json(parts.findings, parts.checked) == to_json(alone.findings, alone.checked)
+
+
+@pytest.fixture
+def cuttable(dataset, monkeypatch):
+    """Files with indexes, in parts of a few records each."""
+    for file in sorted(dataset.glob("*.tfrecord")):
+        file.unlink()
+    for split, shards in (("train", 3), ("val", 2)):
+        for shard in range(shards):
+            path = dataset / f"{split}-{shard:05d}-of-{shards:05d}.tfrecord"
+            with bushel.Writer(path) as writer:
+                for number in range(shard, 400, 2):
+                    kept = {name: value for name, value in sample(split, number).items() if name != "token_ids"}
+                    writer.write({**kept, "y": np.float32(number * (100 if shard == 2 else 1) + 1)})
+            bushel.write_index(path)
+    monkeypatch.setattr(one_pass, "PART_BYTES", 40_000)
+    return dataset
+
+
+def damage(path, at):
+    """Change a byte of a file whose index stays fresh."""
+    times = path.stat()
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def looked_at(dataset, parts):
+    """What an engine finds, which notes the parts that it is given."""
+    engine = Elsewhere()
+    run = engine.run
+    engine.run = lambda work, tasks, memory=0: parts.append(list(tasks)) or run(work, tasks, memory=memory)
+    return bushel.check(dataset, engine=engine)
+
+
+def test_parts_of_files_are_looked_at_as_whole_files_are(cuttable):
+    alone, runs = bushel.check(cuttable), []
+    cut = looked_at(cuttable, runs)
+    (parts,) = runs
+    assert len(parts) > 3 * 5
+    assert all(sum(part.size for part in parts if part.file.number == file) > 80_000 for file in range(5))
+    assert {finding.rule for finding in alone} >= {"VAL001", "SPL001", "VAL010"}
+    assert to_json(cut.findings, cut.checked) == to_json(alone.findings, alone.checked)
+
+
+@pytest.mark.parametrize(("record", "byte"), [(0, 3), (100, 3), (199, 9), (100, 40)])
+def test_a_file_with_a_damaged_header_is_looked_at_as_a_whole(cuttable, record, byte):
+    path = cuttable / "train-00001-of-00003.tfrecord"
+    damage(path, int(bushel.records.index.load_index(path).offsets[record]) + byte)
+    alone, runs = bushel.check(cuttable), []
+    cut = looked_at(cuttable, runs)
+    again = [[(part.file.path.name, part.end) for part in run] for run in runs[1:]]
+    assert again == ([[(path.name, None)]] if byte < 12 else [])
+    assert any(finding.rule.startswith("FIL") for finding in alone)
+    assert to_json(cut.findings, cut.checked) == to_json(alone.findings, alone.checked)
 
 
 def test_a_profile_that_was_saved_is_merged_as_the_profile_is(dataset):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bushel.checking.collect.facts import Data, FileFacts, ReadingPlan
-from bushel.checking.collect.one_pass import FileEngine, Interrupted, list_data, read_data
+from bushel.checking.collect.one_pass import PART_BYTES, FileEngine, Interrupted, list_data, read_data
 from bushel.checking.finding_formats import page_text, report_html, summary
 from bushel.checking.findings import (
     FAMILIES,
@@ -32,9 +32,11 @@ from bushel.checking.findings import select as select_rules
 from bushel.data.tf_descriptions import read_pbtxt
 from bushel.errors import BushelError, FileProblem
 from bushel.parallel import Crew, SharedFolder, Stopwatch, Timing, available_cores
+from bushel.records.manifest import Manifest
 from bushel.storage import AnyPath, as_path, disk_folders, disk_sizes
 
 _LARGE = 256 << 20  # bytes of data that processes share out
+_MODULES = ["bushel.checking.collect.one_pass"]  # that they need
 
 OnRecords = Callable[[int, int], None]  # records looked at so far, and how many there are
 UNFOLLOWED = "not-followed"
@@ -166,12 +168,13 @@ class _Processes:
 
     def __init__(self, cores: int) -> None:
         self._cores, self._crew = cores, Crew()
+        self._crew.hire(0, _MODULES)  # they are imported while this process looks at the files' heads
 
     def look(self, reads: Sequence[Path], writes: Sequence[SharedFolder], versions: Mapping[str, str]) -> None:
         """Nothing: they see what this process sees."""
 
     def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], *, memory: int = 0) -> Iterator[Any]:  # noqa: ARG002
-        self._crew.hire(min(self._cores, len(tasks)), [__name__])
+        self._crew.hire(min(self._cores, len(tasks)), _MODULES)
         yield from self._crew.run(work, tasks)
 
     def cpu_seconds(self) -> float:
@@ -181,11 +184,13 @@ class _Processes:
         self._crew.close()
 
 
-def _processes_for(files: Sequence[FileFacts]) -> FileEngine | None:
+def _processes_for(files: Sequence[FileFacts], manifest: Manifest | None) -> FileEngine | None:
     """Processes that share out the files, where there is so much to read that starting them pays; else None."""
     cores = available_cores()
     sizes = disk_sizes(file.path for file in files)
-    return _Processes(cores) if cores > 1 and len(sizes) >= cores and sum(sizes) >= _LARGE else None
+    # Files that bushel built have indexes, so they can be cut.
+    tasks = len(sizes) if manifest is None else sum(max(1, size // PART_BYTES) for size in sizes)
+    return _Processes(cores) if cores > 1 and tasks >= cores and sum(sizes) >= _LARGE else None
 
 
 class _Checks:
@@ -257,7 +262,7 @@ class _Checks:
         files, manifest, missing = list_data(paths, against)
         if not files and missing:
             raise missing[0]
-        engine = self.engine or _processes_for(files)
+        engine = self.engine or _processes_for(files, manifest)
         try:
             if engine is not None:
                 engine.look([as_path(path) for path in (*paths, *against)], (), {})

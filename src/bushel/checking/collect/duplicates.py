@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,13 +18,14 @@ from bushel.checking.collect.facts import FileFacts, Place
 from bushel.data.columns import BytesColumn
 from bushel.data.schema import BYTES_KIND
 from bushel.data.splits import train_first
-from bushel.parallel import available_cores
+from bushel.parallel import Ahead, available_cores
 from bushel.records.files import Chunk
 from bushel.records.scan import to_column
 
 ROW = np.dtype([("hash", "<u8"), ("check", "<u8"), ("label", "<i8"), ("file", "<u4"), ("record", "<u4")])
 PARTITIONS = 64
 IN_MEMORY = 1 << 20  # rows; beyond it they go to disk
+JOINED_AT_ONCE = 1 << 22  # rows, which take about 100 bytes each
 _MANY = 1 << 14  # rows that are worth writing on their own
 SHOWN = 5
 
@@ -42,13 +44,25 @@ class Duplicates:
     conflict_places: list[tuple[Place, Place]] = field(default_factory=list)
     conflict_labels: list[tuple[int, int]] = field(default_factory=list)
 
+    def merge(self, other: Duplicates) -> None:
+        """Add what was found among other contents."""
+        for pair, count in other.across.items():
+            self.across[pair] = self.across.get(pair, 0) + count
+            _show(self.across_places.setdefault(pair, []), other.across_places[pair])
+        for split, count in other.within.items():
+            self.within[split] = self.within.get(split, 0) + count
+            _show(self.within_places.setdefault(split, []), other.within_places[split])
+        self.conflicts += other.conflicts
+        _show(self.conflict_places, other.conflict_places)
+        _show(self.conflict_labels, other.conflict_labels)
+
 
 class DuplicateFinder:
     """Takes hashes of contents, record by record, and joins them at the end."""
 
     def __init__(self) -> None:
         self._parts: list[NDArray[Any]] = []
-        self._held = 0
+        self._held = self._taken = 0  # rows
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._files: list[IO[bytes]] = []
 
@@ -65,12 +79,13 @@ class DuplicateFinder:
         """Take rows that another process made of records."""
         self._parts.append(rows)
         self._held += len(rows)
+        self._taken += len(rows)
         if self._held > IN_MEMORY:
             self._spill()
 
     def taken(self) -> list[NDArray[Any]]:
         """All rows, for another process, which then need not sort them by partition."""
-        rows = [_by_partition(some) for some in self._partitions()]
+        rows = [_by_partition(load()) for load in self._partitions()]
         self.close()
         return rows
 
@@ -78,22 +93,24 @@ class DuplicateFinder:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="bushel-")
             self._files = [(Path(self._folder.name) / str(part)).open("w+b") for part in range(PARTITIONS)]
-        sorted_before = [rows for rows in self._parts if len(rows) >= _MANY and _is_by_partition(rows)]
-        others = [rows for rows in self._parts if not any(rows is one for one in sorted_before)]
-        if others:
-            sorted_before.append(_by_partition(np.concatenate(others)))
-        for rows in sorted_before:
-            ends = np.cumsum(np.bincount(_partition_of(rows), minlength=PARTITIONS))
-            for file, piece in zip(self._files, np.split(rows, ends[:-1]), strict=True):
+        for rows, counts in _sorted_runs(self._parts):
+            for file, piece in zip(self._files, np.split(rows, np.cumsum(counts)[:-1]), strict=True):
                 file.write(np.ascontiguousarray(piece).data)
         self._parts, self._held = [], 0
 
     def finish(self, split_of_file: list[str], *, has_labels: bool) -> Duplicates:
         """Join all that was added."""
         found = Duplicates()
+        threads = max(1, min(available_cores(), JOINED_AT_ONCE * PARTITIONS // max(1, self._taken)))
+        sorters = 1 if self._folder is not None else threads  # of a partition: there is only one in memory
+
+        def join(load: Callable[[], NDArray[Any]]) -> Duplicates:
+            return _join(load(), split_of_file, has_labels=has_labels, threads=sorters)
+
         try:
-            for rows in self._partitions():
-                _join(rows, split_of_file, found, has_labels=has_labels)
+            with Ahead(join, self._partitions(), threads=threads, ahead=threads) as joined:
+                for some in joined:
+                    found.merge(some)
         finally:
             self.close()
         return found
@@ -105,16 +122,39 @@ class DuplicateFinder:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def _partitions(self) -> Any:
+    def _partitions(self) -> Iterator[Callable[[], NDArray[Any]]]:
+        """How to load each of them."""
         if self._folder is None:
             if self._parts:
-                yield np.concatenate(self._parts)
+                yield lambda: np.concatenate(self._parts)
             return
         if self._parts:
             self._spill()
-        for file in self._files:
-            file.seek(0)
-            yield np.frombuffer(file.read(), ROW)
+        yield from (partial(_load, file) for file in self._files)
+
+
+def _load(file: IO[bytes]) -> NDArray[Any]:
+    file.seek(0)
+    return np.frombuffer(file.read(), ROW)
+
+
+def _sorted_runs(parts: Sequence[NDArray[Any]]) -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
+    """All rows in their order, each run of them sorted by partition, and how many of it each partition has.
+
+    Parts that are large and were sorted elsewhere stay as they are; what is between them is sorted together.
+    """
+    others: list[NDArray[Any]] = []
+    for rows in [*parts, None]:
+        of = None if rows is None or len(rows) < _MANY else _partition_of(rows)
+        is_sorted = of is not None and bool((of[1:] >= of[:-1]).all())
+        if others and (rows is None or is_sorted):
+            run = _by_partition(np.concatenate(others))
+            yield run, np.bincount(_partition_of(run), minlength=PARTITIONS)
+            others = []
+        if rows is not None and of is not None and is_sorted:
+            yield rows, np.bincount(of, minlength=PARTITIONS)
+        elif rows is not None:
+            others.append(rows)
 
 
 def _partition_of(rows: NDArray[Any]) -> NDArray[np.uint8]:
@@ -125,13 +165,9 @@ def _by_partition(rows: NDArray[Any]) -> NDArray[Any]:
     return rows[np.argsort(_partition_of(rows), kind="stable")]
 
 
-def _is_by_partition(rows: NDArray[Any]) -> bool:
-    parts = _partition_of(rows)
-    return bool((parts[1:] >= parts[:-1]).all())
-
-
-def _join(rows: NDArray[Any], split_of_file: list[str], found: Duplicates, *, has_labels: bool) -> None:
-    order: Any = _native.order_of(np.ascontiguousarray(rows["hash"]), available_cores())
+def _join(rows: NDArray[Any], split_of_file: list[str], *, has_labels: bool, threads: int) -> Duplicates:
+    found = Duplicates()
+    order: Any = _native.order_of(np.ascontiguousarray(rows["hash"]), threads)
     hashes, checks = rows["hash"][order], rows["check"][order]
     same = hashes[1:] == hashes[:-1]
     if (checks[1:][same] != checks[:-1][same]).any():  # other contents with the same hash stand in between
@@ -139,13 +175,14 @@ def _join(rows: NDArray[Any], split_of_file: list[str], found: Duplicates, *, ha
         hashes, checks = rows["hash"][order], rows["check"][order]
         same = (hashes[1:] == hashes[:-1]) & (checks[1:] == checks[:-1])
     if not same.any():
-        return
+        return found
     starts = np.flatnonzero(same & ~np.concatenate(([False], same[:-1])))
     for start in starts.tolist():
         end = start + 1
         while end < len(same) and same[end]:
             end += 1
         _take_group(rows[order[start : end + 1]], split_of_file, found, has_labels=has_labels)
+    return found
 
 
 def _take_group(group: NDArray[Any], split_of_file: list[str], found: Duplicates, *, has_labels: bool) -> None:
@@ -155,23 +192,22 @@ def _take_group(group: NDArray[Any], split_of_file: list[str], found: Duplicates
     for split, places in by_split.items():
         if len(places) > 1:
             found.within[split] = found.within.get(split, 0) + len(places) - 1
-            _show(found.within_places.setdefault(split, []), (places[0], places[1]))
+            _show(found.within_places.setdefault(split, []), [(places[0], places[1])])
     order = sorted(by_split, key=train_first)
     for other in order[1:]:
         pair = (order[0], other)
         found.across[pair] = found.across.get(pair, 0) + len(by_split[other])
-        _show(found.across_places.setdefault(pair, []), (by_split[order[0]][0], by_split[other][0]))
+        _show(found.across_places.setdefault(pair, []), [(by_split[order[0]][0], by_split[other][0])])
     if has_labels and len(labels := np.unique(group["label"])) > 1:
         found.conflicts += 1
         other_row = int(np.argmax(group["label"] != group["label"][0]))
         places_of = [(int(group[i]["file"]), int(group[i]["record"])) for i in (0, other_row)]
-        _show(found.conflict_places, (places_of[0], places_of[1]))
-        _show(found.conflict_labels, (int(labels[0]), int(labels[1])))
+        _show(found.conflict_places, [(places_of[0], places_of[1])])
+        _show(found.conflict_labels, [(int(labels[0]), int(labels[1]))])
 
 
-def _show(shown: list[Any], item: Any) -> None:
-    if len(shown) < SHOWN:
-        shown.append(item)
+def _show(shown: list[Any], more: Sequence[Any]) -> None:
+    shown += more[: SHOWN - len(shown)]
 
 
 MAX_TEXTS = 100_000  # of each split that are compared for nearness

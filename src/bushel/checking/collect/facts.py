@@ -180,8 +180,28 @@ class SplitFacts:
     @cached_property
     def label_counts(self) -> dict[int, int]:
         """How many records each label has."""
-        values, counts = np.unique(self.labels[self.labels != MISSING], return_counts=True)
-        return dict(zip(values.tolist(), counts.tolist(), strict=True))
+        codes, values = encode_labels(self.labels)
+        return dict(zip(values.tolist(), np.bincount(codes, minlength=len(values)).tolist(), strict=True))
+
+
+_SPREAD = 1 << 20  # of labels that a table has room for
+
+
+def encode_labels(labels: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Labels, without those that are missing, as codes from 0 on; and what the codes stand for, in order."""
+    is_there = labels != MISSING
+    known = labels if is_there.all() else labels[is_there]
+    low, high = (int(known.min()), int(known.max())) if len(known) else (0, -1)
+    if high - low >= _SPREAD:
+        values, codes = np.unique(known, return_inverse=True)
+        return codes.astype(np.int32), values
+    codes = (known - low).astype(np.int32)
+    values = np.flatnonzero(np.bincount(codes))
+    if len(values) <= high - low:  # there are gaps
+        table = np.zeros(high - low + 1, np.int32)
+        table[values] = np.arange(len(values))
+        codes = table[codes]
+    return codes, values + low
 
 
 @dataclass

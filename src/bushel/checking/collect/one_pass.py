@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.checking.collect.duplicates import DuplicateFinder, Signatures, TextReader
+from bushel.checking.collect.duplicates import MAX_TEXTS, DuplicateFinder, Signatures, TextReader
 from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts, ReadingPlan, SplitFacts, split_of
 from bushel.checking.collect.image_and_sound_facts import (
     FoundSounds,
@@ -27,12 +28,12 @@ from bushel.checking.collect.image_and_sound_facts import (
 from bushel.checking.collect.value_facts import ListReader, RowReader, TextLooks, find_lists, sampled_features
 from bushel.checking.findings import ASPECTS, Aspect
 from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
-from bushel.errors import Fault, FileProblem, MissingName
+from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName
 from bushel.parallel import SharedFolder, available_cores
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
-from bushel.records.index import StaleIndex, load_index
+from bushel.records.index import Index, StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
-from bushel.storage import AnyPath, as_path, list_files, read_past_cache, shard_paths
+from bushel.storage import AnyPath, as_path, is_in_store, list_files, read_past_cache, shard_paths
 
 
 class FileEngine(Protocol):
@@ -56,10 +57,25 @@ class FileEngine(Protocol):
 
 
 @dataclass(frozen=True)
-class SeenFile:
-    """All that was seen of one file, as it travels."""
+class FilePart:
+    """Consecutive records of a file that one worker looks at: those between two bytes, or all if `end` is None."""
 
     file: FileFacts
+    first: int = 0  # number of the first record
+    begin: int = 0
+    end: int | None = None
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.file.size if self.end is None else self.end - self.begin
+
+
+@dataclass(frozen=True)
+class SeenPart:
+    """All that was seen of one part of a file, as it travels."""
+
+    part: FilePart
     profile: bytes
     labels: list[NDArray[Any]]
     groups: dict[str, list[NDArray[Any]]]
@@ -74,35 +90,45 @@ class SeenFile:
 
 
 _MEMORY = 512 << 20  # that looking at one file takes, about
+PART_BYTES = 32 << 20  # of a part, at least: small enough that all workers end together
+_PARTS = 1024  # that a large dataset is cut into, about; it does not depend on the machine, and so neither do findings
 
 
-def look_everywhere(
-    engine: FileEngine,
-    files: Sequence[FileFacts],
-    read: Callable[[FileFacts], SeenFile],
-    progress: Callable[[int, int], None] | None,
-) -> tuple[list[SeenFile], bool]:
-    """Look at every file on the engine; what was seen, in the order of the files, and whether it was interrupted."""
-    total, done = sum(file.size for file in files), 0
-    seen: list[SeenFile] = []
-    stopped = False
-    try:
-        # The largest first: so no worker is left alone with one at the end.
-        tasks = sorted(files, key=lambda file: -file.size)
-        for one in engine.run(read, tasks, memory=_MEMORY):
-            seen.append(one)
-            done += one.file.size
-            if progress is not None:
-                progress(min(done, total), total)
-    except KeyboardInterrupt:
-        stopped = True
-    return sorted(seen, key=lambda one: one.file.number), stopped
+def cut_into_parts(file: FileFacts, index: Index | None, size: int) -> list[FilePart]:
+    """The file in parts of about this many bytes, where its index says that records begin; whole without one."""
+    count = file.size // size
+    if index is None or file.compression is not None or count < 2 or is_in_store(file.path):
+        return [FilePart(file)]
+    rows = np.unique(np.searchsorted(index.offsets, [file.size * i // count for i in range(count)])).tolist()
+    edges = [*index.offsets[rows[:-1] if rows[-1] == len(index) else rows].tolist(), file.size]
+    if edges[0] != 0 or any(end <= begin for begin, end in pairwise(edges)):
+        return [FilePart(file)]
+    return [FilePart(file, first, *edges) for first, edges in zip(rows, pairwise(edges), strict=False)]
 
 
-def take_over(files: list[FileFacts], seen: Iterable[SeenFile]) -> None:
-    """Put what was seen of files into those that were listed here."""
-    for one in seen:
-        files[one.file.number].__dict__.update(one.file.__dict__)
+@dataclass
+class _Gathered:
+    """What was seen of files, by number. Parts come in any order; a file is complete when all of them are there."""
+
+    wanted: dict[int, int]  # parts of each file, in the order of the files
+    seen: dict[int, list[SeenPart]] = field(default_factory=dict)
+    damaged: set[int] = field(default_factory=set)  # files that must be looked at as a whole
+
+    def take_complete(self) -> Iterator[list[SeenPart]]:
+        """Files in their order, as far as they are complete."""
+        while self.wanted and len(self.seen.get(next(iter(self.wanted)), ())) == self.wanted[next(iter(self.wanted))]:
+            yield self._take()
+
+    def take_rest(self) -> Iterator[list[SeenPart]]:
+        """What is there of the other files, in their order."""
+        while self.wanted:
+            if parts := self._take():
+                yield parts
+
+    def _take(self) -> list[SeenPart]:
+        number = next(iter(self.wanted))
+        del self.wanted[number]
+        return sorted(self.seen.pop(number, []), key=lambda seen: seen.part.first)
 
 
 LABEL_NAMES = ("label", "labels", "image/class/label", "class", "target", "y", "category", "class_id", "label_id")
@@ -271,6 +297,7 @@ class _Reader:
         self.files = files
         self.wanted = wanted
         self.opened: dict[int, RecordFile] = {}
+        self.indexes: dict[int, Index | None] = {}
         self.splits: dict[str, _Split] = {}
         self.duplicates: DuplicateFinder | None = None
         self.pictures: PictureReader | None = None
@@ -298,7 +325,7 @@ class _Reader:
             file.compression = opened.compression
             self.opened[file.number] = opened
             try:
-                load_index(file.path)
+                self.indexes[file.number] = load_index(file.path)
             except StaleIndex as problem:
                 file.stale_index = problem
             except ValueError as error:
@@ -326,8 +353,10 @@ class _Reader:
             found.sounds = find_sounds(facts, schema, first)
         return found
 
-    def read_all(self, found: FeatureRoles, progress: Callable[[int, int], None] | None) -> bool:
-        """True if it was interrupted."""
+    def read_all(
+        self, found: FeatureRoles, progress: Callable[[int, int], None] | None, part: FilePart | None = None
+    ) -> bool:
+        """Look at all files, or at one part of the only one. True if it was interrupted."""
         columns = self._prepare(found)
         total, done = sum(file.size for file in self.files), 0
 
@@ -342,7 +371,7 @@ class _Reader:
                     try:
                         if file.number in self.opened:
                             tell = partial(_tell_more, progress, done, total)
-                            self._read_file(file, split, profiles, columns, pool, tell)
+                            self._read_file(part or FilePart(file), split, profiles, columns, pool, tell)
                     finally:
                         self._end_file(file, split, profiles)
                     done += file.size
@@ -368,18 +397,59 @@ class _Reader:
         return [name for name in (found.label, found.label_text, *found.groups) if name is not None]
 
     def read_on(self, engine: FileEngine, found: FeatureRoles, progress: Callable[[int, int], None] | None) -> bool:
-        """As `read_all`, but each file is looked at by some worker of the engine."""
+        """As `read_all`, but each part of a file is looked at by some worker of the engine."""
         self._prepare(found)
-        seen, stopped = look_everywhere(engine, self.files, partial(_see_file, self.wanted, found), progress)
-        take_over(self.files, seen)
-        for one in seen:
-            self._take_file(one)
+        total = sum(file.size for file in self.files)
+        size = max(PART_BYTES, total // _PARTS)
+        parts = [
+            # What is counted of tokens depends on the longest list before them.
+            [FilePart(file)] if found.tokens else cut_into_parts(file, self.indexes.get(file.number), size)
+            for file in self.files
+        ]
+        self.indexes.clear()
+        gathered = _Gathered({own[0].file.number: len(own) for own in parts})
+        look = partial(_see_part, self.wanted, found)
+        done = 0
+        try:
+            tasks = [part for own in parts for part in own]
+            while tasks:
+                # The largest first: so no worker is left alone with one at the end.
+                for part, seen in engine.run(look, sorted(tasks, key=lambda part: -part.size), memory=_MEMORY):
+                    number = part.file.number
+                    if seen is None:
+                        gathered.damaged.add(number)
+                        continue
+                    gathered.seen.setdefault(number, []).append(seen)
+                    done += part.size
+                    _tell(progress, done, total)
+                    for complete in gathered.take_complete():  # while the workers go on
+                        self._take_file(complete)
+                tasks = [FilePart(self.files[number]) for number in sorted(gathered.damaged)]
+                gathered.damaged.clear()
+                for task in tasks:
+                    gathered.wanted[task.file.number] = 1
+                    done -= sum(seen.part.size for seen in gathered.seen.pop(task.file.number, ()))
+        except KeyboardInterrupt:
+            stopped = True
+        else:
+            stopped = False
+        for rest in gathered.take_rest():
+            self._take_file(rest)
         return stopped
 
-    def _take_file(self, seen: SeenFile) -> None:
-        name = seen.file.split
-        split = self.splits.setdefault(name, _Split())
-        split.profile.merge_saved(seen.profile)
+    def _take_file(self, parts: list[SeenPart]) -> None:
+        """Take all parts of one file, which are in order."""
+        facts = joined_facts([seen.part.file for seen in parts])
+        file = self.files[facts.number]
+        file.__dict__.update(facts.__dict__)
+        split = self.splits.setdefault(file.split, _Split())
+        profile: Any = _native.Profile([], [], False, False, False)
+        for seen in parts:
+            profile.merge_saved(seen.profile)
+            self._take_part(seen, split, file.split)
+        self._end_file(file, split, [profile])
+
+    def _take_part(self, seen: SeenPart, split: _Split, name: str) -> None:
         split.labels += seen.labels
         split.pairs |= seen.pairs
         for group, values in seen.groups.items():
@@ -397,12 +467,11 @@ class _Reader:
         self.rows.merge(seen.rows)
         self.looks.merge(seen.looks)
 
-    def seen_file(self) -> SeenFile:
-        """What was seen of the one file there is."""
-        (file,) = self.files
-        split = self.splits[file.split]
-        return SeenFile(
-            file=file,
+    def seen_part(self, part: FilePart) -> SeenPart:
+        """What was seen of the one part there is."""
+        split = self.splits[part.file.split]
+        return SeenPart(
+            part=part,
             profile=split.profile.save(),
             labels=split.labels,
             groups=split.groups,
@@ -431,15 +500,21 @@ class _Reader:
 
     def _read_file(
         self,
-        file: FileFacts,
+        part: FilePart,
         split: _Split,
         profiles: list[Any],
         columns: list[str],
         pool: ThreadPoolExecutor,
         tell: Callable[[int], None],
     ) -> None:
-        opened = self.opened[file.number]
-        for chunk in opened.chunks(on_fault=file.faults.append):
+        file, opened = part.file, self.opened[part.file.number]
+        if part.end is None:
+            chunks = opened.chunks(on_fault=file.faults.append)
+        else:
+            chunks = opened.chunks_between(part.begin, part.end, part.first)
+        if part.first >= MAX_TEXTS:  # there is no room for more of this file
+            self.texts = None
+        for chunk in chunks:
             faults, arrays, hashes = self._profile(file, chunk, profiles, pool)
             for row, fault, _ in faults:
                 if fault != Fault.MALFORMED:
@@ -539,13 +614,29 @@ class _Reader:
         return data
 
 
-def _see_file(wanted: Set[Aspect], found: FeatureRoles, file: FileFacts) -> SeenFile:
-    """Look at one file in a worker."""
-    reader = _Reader([file], wanted)
+def joined_facts(parts: Sequence[FileFacts]) -> FileFacts:
+    """What the parts of one file, in order, say of it."""
+    file, *others = parts
+    for other in others:
+        file.records += other.records
+        file.faults += other.faults
+        file.unstable += other.unstable
+        for label, count in other.labels.items():
+            file.labels[label] = file.labels.get(label, 0) + count
+    return file
+
+
+def _see_part(wanted: Set[Aspect], found: FeatureRoles, part: FilePart) -> tuple[FilePart, SeenPart | None]:
+    """Look at one part of a file in a worker; None if its headers are damaged: what follows them is then uncertain."""
+    seen = replace(part, file=FileFacts(part.file.number, part.file.path, part.file.split))
+    reader = _Reader([seen.file], wanted)
     reader.threads = 1
     reader.open_all()
-    reader.read_all(found, None)
-    return reader.seen_file()
+    try:
+        reader.read_all(found, None, seen)
+    except CorruptRecord:
+        return part, None
+    return part, reader.seen_part(seen)
 
 
 def is_intact_now(skipped: Skipped) -> bool:

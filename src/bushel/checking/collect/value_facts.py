@@ -172,15 +172,15 @@ class RowReader:
 
     def _thin(self) -> None:
         while sum(len(part[0]) for part in self.kept) > MAX_ROWS:
+            self.kept = _every(2 * self.stride, self)
             self.stride *= 2
-            self.kept = [tuple(array[part[3] % self.stride == 0] for array in part) for part in self.kept]
 
     def merge(self, other: RowReader) -> None:
         """Take what was kept of one more file."""
-        self.stride = max(self.stride, other.stride)
-        self.kept += other.kept
+        stride = max(self.stride, other.stride)
+        mine, theirs = (_every(stride, reader) for reader in (self, other))
+        self.stride, self.kept = stride, mine + theirs
         self.texts |= other.texts
-        self.kept = [tuple(array[part[3] % self.stride == 0] for array in part) for part in self.kept]
         self._thin()
 
     def result(self) -> RowSample | None:
@@ -193,6 +193,13 @@ class RowReader:
         return RowSample(
             features, positions, np.array([name not in self.texts for name in features]), values, labels, files, records
         )
+
+
+def _every(stride: int, reader: RowReader) -> list[Any]:
+    """What a reader keeps, of one in so many records."""
+    if stride == reader.stride:
+        return reader.kept
+    return [tuple(array[part[3] % stride == 0] for array in part) for part in reader.kept]
 
 
 def hash_text(text: bytes) -> float:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, SplitFacts
+from bushel.checking.collect.facts import Data, FeatureFacts, SplitFacts, encode_labels
 from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.checking.rules.label_rules import is_classification
 from bushel.data.splits import train_first
+from bushel.parallel import map_in_threads
 
 MIN_RECORDS = 100
 DRIFT = 0.15
@@ -341,16 +342,13 @@ class Mixing:
         return (self.classes - 1 + 1e-9) / (self.expected - 1 + 1e-9)
 
 
-def encode_labels(labels: NDArray[np.int64]) -> tuple[NDArray[np.int32], int]:
-    """Labels as codes from 0 on, and how many there are."""
-    values, codes = np.unique(labels[labels != MISSING], return_inverse=True)
-    return codes.astype(np.int32), len(values)
-
-
 def measure_mixing(codes: NDArray[np.int32], classes: int, *, buffer: int, batch: int) -> Mixing:
     """Simulate shuffle(buffer) and batch(batch) on the labels alone."""
-    found, single, _ = _native.simulate_order(codes, classes, buffer, batch, SEED)
-    expected, _, _ = _native.simulate_order(codes, classes, len(codes), batch, SEED)
+
+    def simulate(size: int) -> tuple[float, float, int]:
+        return _native.simulate_order(codes, classes, size, batch, SEED)
+
+    (_, (found, single, _)), (_, (expected, _, _)) = map_in_threads(simulate, (buffer, len(codes)))
     return Mixing(buffer, batch, found, single, expected)
 
 
@@ -392,7 +390,8 @@ def label_sorted_shards(data: Data) -> Iterator[Finding]:
     split = data.train
     if split is None or not (is_classification(data) or data.label is not None):
         return
-    codes, classes = encode_labels(split.labels)
+    codes, values = encode_labels(split.labels)
+    classes = len(values)
     batch = data.plan.batch_size or DEFAULT_BATCH
     if classes < 2 or classes > 10_000 or len(codes) < 4 * batch or 2 * classes > len(codes):
         return
