@@ -9,6 +9,7 @@ import pytest
 
 import bushel
 from bushel.checking import Finding
+from bushel.checking.collect.facts import MISSING, encode_labels
 
 
 def write(path: Path, samples: Iterable[dict[str, Any]]) -> Path:
@@ -213,3 +214,19 @@ def test_a_report_is_short_in_a_console_and_a_table_in_a_notebook(tmp_path: Path
     assert repr(report) == "<Report: 1 error in 3 records, 1 file>"
     assert "<td>VAL001 not-finite</td>" in report._repr_html_()
     assert "<script>" not in bushel.checking.Report([Finding("<script>", "error")])._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("labels", "codes", "values"),
+    [
+        ([], [], []),
+        ([MISSING], [], []),
+        ([3, 3], [0, 0], [3]),
+        ([2, 0, MISSING, 1, 2], [2, 0, 1, 2], [0, 1, 2]),
+        ([7, -2, 7, 100], [1, 0, 1, 2], [-2, 7, 100]),
+        ([1 << 62, MISSING + 1, 5, 5], [2, 0, 1, 1], [MISSING + 1, 5, 1 << 62]),
+    ],
+)
+def test_labels_are_encoded_in_their_order_whatever_their_spread(labels, codes, values):
+    found, meant = encode_labels(np.array(labels, np.int64))
+    assert (found.dtype, found.tolist(), meant.tolist()) == (np.int32, codes, values)

@@ -193,10 +193,10 @@ def encode_labels(labels: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray
     known = labels if is_there.all() else labels[is_there]
     low, high = (int(known.min()), int(known.max())) if len(known) else (0, -1)
     if high - low >= _SPREAD:
-        values, codes = np.unique(known, return_inverse=True)
-        return codes.astype(np.int32), values
-    codes = (known - low).astype(np.int32)
-    values = np.flatnonzero(np.bincount(codes))
+        found, inverse = np.unique(known, return_inverse=True)
+        return inverse.astype(np.int32), found
+    codes: NDArray[np.int32] = (known - low).astype(np.int32)
+    values: NDArray[np.int64] = np.flatnonzero(np.bincount(codes))
     if len(values) <= high - low:  # there are gaps
         table = np.zeros(high - low + 1, np.int32)
         table[values] = np.arange(len(values))
