@@ -74,6 +74,15 @@ class Pool {
     offer_old();
   }
 
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(blocks_, [&](const Block& block) {
+      if (!block.is_kept) drop(block.data);
+      return !block.is_kept;
+    });
+    held_ = 0;
+  }
+
  private:
   static constexpr std::size_t kMost = std::size_t{512} << 20;
   static constexpr std::size_t kSoonUsed = std::size_t{128} << 20;
@@ -144,5 +153,7 @@ Buffer::~Buffer() {
 }
 
 std::span<std::uint8_t> keep_block(const std::uint8_t* inside) { return pool().keep(inside); }
+
+void give_back_buffers() { pool().clear(); }
 
 }  // namespace bushel

@@ -68,4 +68,7 @@ class Buffer {
 // by itself. Empty if `inside` lies elsewhere.
 std::span<std::uint8_t> keep_block(const std::uint8_t* inside);
 
+// Gives the memory of buffers that are gone, which is kept for the next ones, back to the system.
+void give_back_buffers();
+
 }  // namespace bushel

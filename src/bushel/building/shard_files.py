@@ -93,9 +93,15 @@ class InOrder(NamedTuple):
         in_order = np.concatenate(labels)[order] if labels else None
         return cls(places[order], which, starts, lengths, in_order, [records.data for records in given])
 
-    def gather(self, taken: slice = slice(None)) -> Any:
-        """The bytes of some of the records."""
-        return _native.gather(self.data, self.which[taken], self.starts[taken], self.lengths[taken])
+    def pieces(self) -> Iterator[Any]:
+        """The bytes of all records, some at a time."""
+        ends = np.cumsum(self.lengths)
+        begin = done = 0
+        while begin < len(ends):
+            end = max(begin + 1, int(np.searchsorted(ends, done + _GATHERED, side="right")))
+            some = slice(begin, end)
+            yield _native.gather(self.data, self.which[some], self.starts[some], self.lengths[some])
+            begin, done = end, int(ends[end - 1])
 
 
 @dataclass
@@ -227,15 +233,9 @@ def write_in_order(file: ShardFile, given: Sequence[PlacedRecords]) -> Iterator[
         return
     ordered = InOrder.of(given)
     _note(file, ordered.places, ordered.lengths, ordered.labels)
-    ends = np.cumsum(ordered.lengths)
-    begin = 0
-    while begin < len(ends):
-        done = int(ends[begin - 1]) if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, done + _GATHERED, side="right")))
-        data = ordered.gather(slice(begin, end))
+    for data in ordered.pieces():
         file.write(data)
         yield len(data)
-        begin = end
 
 
 def _is_whole(records: PlacedRecords) -> bool:
@@ -327,7 +327,8 @@ class SortedRunWriter:
             return
         ordered = InOrder.of(self._held)
         self._held.clear()
-        write_all(self._file, ordered.gather())
+        for data in ordered.pieces():
+            write_all(self._file, data)
         self._note(ordered.places, ordered.lengths, ordered.labels)
         self._held_bytes = 0
 

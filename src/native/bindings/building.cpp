@@ -89,6 +89,7 @@ void bind_building(nb::module_& m) {
   m.def("repeated", &repeated, "hashes"_a, "threads"_a, "at_once"_a, "The hashes that are there twice, in order.");
   m.def("invert", &invert_order, "order"_a, "threads"_a, "out"_a.noconvert(),
         "Set out[order[i]] to i, and the rest of `out` to -1.");
+  m.def("give_back_buffers", &give_back_buffers, "Give the memory that is kept for the next buffers to the system.");
 }
 
 }  // namespace bushel
