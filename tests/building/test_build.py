@@ -9,11 +9,12 @@ import pytest
 from making import CLASSES, Numbers, digests, numbers_in
 
 import bushel
-from bushel import Run, build
+from bushel import Run, _native, build
 from bushel.building import run as building_run
 from bushel.building.engines import LocalEngine
 from bushel.building.output.journal import read_quarantine
 from bushel.building.planning.plan import Plan, PlanFacts, ShardPlan
+from bushel.building.tasks import give_back_memory
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import BushelError, BushelWarning, FileProblem, MissingName, TooManyRefused
 from bushel.records.index import load_keys
@@ -534,3 +535,17 @@ def test_a_hint_names_options_as_python_has_them(tmp_path):
         build(Numbers(20), tmp_path / "out")
     assert "To replace it: run=Run(overwrite=True)" in str(caught.value)
     assert "To replace it: --overwrite" in caught.value.on_command_line
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's memory")
+def test_memory_of_one_stage_is_not_kept_for_the_next():
+    def held() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
+
+    words = np.arange(8 << 20, dtype=np.uint64)
+    hashes = _native.hash_words(words)
+    with_them = held()
+    del hashes
+    give_back_memory()
+    assert with_them - held() > 60_000  # kilobytes of the 64 MiB

@@ -144,6 +144,7 @@ def perform(job: Job | str, task: Task) -> Outcome:
 
 def give_back_memory() -> None:
     """Release what the tasks of the last stage needed: this stage needs other memory."""
+    _native.give_back_buffers()
     if (arrow := sys.modules.get("pyarrow")) is not None:
         arrow.default_memory_pool().release_unused()
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
