@@ -243,9 +243,9 @@ def test_ctrl_c_prints_what_was_found_so_far(tmp_path: Path) -> None:
         "import os, signal, sys, bushel.checking.collect.one_pass as reading\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "take = reading._Reader._read_file\n"
-        "def stop(self, file, *rest):\n"
-        "    if file.number == 2: os.kill(os.getpid(), signal.SIGINT)\n"
-        "    take(self, file, *rest)\n"
+        "def stop(self, part, *rest):\n"
+        "    if part.file.number == 2: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    take(self, part, *rest)\n"
         "reading._Reader._read_file = stop\n"
         "from bushel.cli import main\nmain()\n"
     )

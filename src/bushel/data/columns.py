@@ -9,6 +9,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias, cast, overload
@@ -49,7 +50,8 @@ class BytesColumn:
         return len(self.offsets) - 1
 
     def __iter__(self) -> Iterator[bytes]:
-        return (self[i] for i in range(len(self)))
+        memory = np.ascontiguousarray(self.data).data
+        return (bytes(memory[begin:end]) for begin, end in pairwise(self.offsets.tolist()))
 
     @overload
     def __getitem__(self, row: int) -> bytes: ...

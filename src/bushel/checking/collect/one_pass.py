@@ -25,7 +25,7 @@ from bushel.checking.collect.image_and_sound_facts import (
     Sounds,
     find_sounds,
 )
-from bushel.checking.collect.value_facts import ListReader, RowReader, TextLooks, find_lists, sampled_features
+from bushel.checking.collect.value_facts import MAX_ROWS, ListReader, RowReader, TextLooks, find_lists, sampled_features
 from bushel.checking.findings import ASPECTS, Aspect
 from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
 from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName
@@ -160,6 +160,7 @@ class FeatureRoles:
     boxes: list[tuple[str, str]]
     tokens: list[str]
     sounds: FoundSounds | None = None  # if they are asked for
+    row_stride: int = 1  # of one in so many records at least, rows are kept
 
 
 def roles_of(facts: list[dict[str, Any]], label: str | None, group: str | None) -> FeatureRoles:
@@ -392,12 +393,13 @@ class _Reader:
         self.sounds = SoundReader(found.sounds) if found.sounds is not None and found.sounds.features else None
         self.texts = TextReader(found.texts) if "near_texts" in self.wanted and found.texts else None
         self.lists = ListReader(found.boxes, found.tokens)
-        self.rows = RowReader(found.rows if "rows" in self.wanted else {})
+        self.rows = RowReader(found.rows if "rows" in self.wanted else {}, found.row_stride)
         self.looks = TextLooks(found.looks if "texts" in self.wanted else [])
         return [name for name in (found.label, found.label_text, *found.groups) if name is not None]
 
     def read_on(self, engine: FileEngine, found: FeatureRoles, progress: Callable[[int, int], None] | None) -> bool:
         """As `read_all`, but each part of a file is looked at by some worker of the engine."""
+        found = replace(found, row_stride=self._row_stride())
         self._prepare(found)
         total = sum(file.size for file in self.files)
         size = max(PART_BYTES, total // _PARTS)
@@ -436,6 +438,12 @@ class _Reader:
         for rest in gathered.take_rest():
             self._take_file(rest)
         return stopped
+
+    def _row_stride(self) -> int:
+        """Half of what it will be: a worker that sees few records would keep all of them, for nothing."""
+        indexes = [self.indexes.get(number) for number in self.opened]
+        records = sum(len(index) for index in indexes if index is not None) if None not in indexes else 0
+        return 1 << max(0, (records // MAX_ROWS).bit_length() - 1)
 
     def _take_file(self, parts: list[SeenPart]) -> None:
         """Take all parts of one file, which are in order."""

@@ -365,9 +365,11 @@ class TextLooks:
 
     def add(self, chunk: Chunk, file: FileFacts, bad: set[int]) -> None:
         """Look at some records of a chunk."""
-        numbers = range(chunk.first, chunk.first + len(chunk.extents))
-        rows = [n - chunk.first for n in numbers if (n < _FIRST or n % _STEP == 0) and n - chunk.first not in bad]
-        if not rows or not self.looks:
+        if not self.looks:
+            return
+        numbers = np.arange(chunk.first, chunk.first + len(chunk.extents))
+        looked_at = np.flatnonzero((numbers < _FIRST) | (numbers % _STEP == 0)).tolist()
+        if not (rows := [row for row in looked_at if row not in bad]):
             return
         wanted = [(name, False, BYTES_KIND) for name in self.looks]
         decoded, _, _ = _native.decode(chunk.memory, chunk.extents[rows].copy(), wanted, False, 1)
