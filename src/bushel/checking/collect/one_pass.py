@@ -33,7 +33,7 @@ from bushel.parallel import SharedFolder, available_cores
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import Index, StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
-from bushel.storage import AnyPath, as_path, is_in_store, list_files, read_past_cache, shard_paths
+from bushel.storage import AnyPath, as_path, disk_sizes, list_files, read_past_cache, shard_paths
 
 
 class FileEngine(Protocol):
@@ -97,7 +97,7 @@ _PARTS = 1024  # that a large dataset is cut into, about; it does not depend on 
 def cut_into_parts(file: FileFacts, index: Index | None, size: int) -> list[FilePart]:
     """The file in parts of about this many bytes, where its index says that records begin; whole without one."""
     count = file.size // size
-    if index is None or file.compression is not None or count < 2 or is_in_store(file.path):
+    if index is None or file.compression is not None or count < 2 or not disk_sizes([file.path]):
         return [FilePart(file)]
     rows = np.unique(np.searchsorted(index.offsets, [file.size * i // count for i in range(count)])).tolist()
     edges = [*index.offsets[rows[:-1] if rows[-1] == len(index) else rows].tolist(), file.size]
