@@ -149,3 +149,13 @@ def test_a_large_array_of_the_core_lies_in_a_block_that_can_be_kept() -> None:
     assert _native.keep_block(array[1 << 20 : 2 << 20]) == (address, size)
     assert _native.keep_block(np.zeros(6 << 20, np.uint8)) is None
     assert _native.keep_block(columns.aligned_empty((100,), np.uint8)) is None
+
+
+def test_splits_are_cut_within_their_bounds() -> None:
+    splits = np.array([0, 2, 5, 9], np.int64)
+    own, first, last = _native.cut_splits(splits, 1, 3)
+    assert (own.tolist(), first, last) == ([0, 3, 7], 2, 9)
+    assert _native.cut_splits(splits, 2, 2)[0].tolist() == [0]
+    for begin, end in ((2, 1), (0, 4), (4, 4)):
+        with pytest.raises(IndexError):
+            _native.cut_splits(splits, begin, end)

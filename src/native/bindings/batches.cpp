@@ -44,6 +44,16 @@ nb::object kept_block(nb::handle array) {
   return nb::make_tuple(reinterpret_cast<std::uintptr_t>(block.data()), block.size());
 }
 
+// (splits of the rows [begin, end), which begin with 0; where the values of these rows begin; and where they end)
+nb::tuple cut_splits(const Int64s& splits, std::size_t begin, std::size_t end) {
+  if (begin > end || end >= splits.shape(0)) throw nb::index_error("begin and end must be in order and within splits");
+  const auto first = static_cast<std::uint64_t>(splits.data()[begin]);
+  Buffer own((end - begin + 1) * sizeof(std::int64_t));
+  for (std::size_t i = begin; i <= end; ++i)  // unsigned: splits that a file claims may be anything
+    own.as<std::uint64_t>()[i - begin] = static_cast<std::uint64_t>(splits.data()[i]) - first;
+  return nb::make_tuple(to_array<std::int64_t>(std::move(own)), splits.data()[begin], splits.data()[end]);
+}
+
 Rows rows_of(const View& values, const Int64s& splits, const View& fill) {
   const Rows rows{values.bytes(), fill.bytes().size(), {splits.data(), splits.shape(0)}};
   if (!rows.is_valid()) throw nb::value_error("splits must be in order and within values");
@@ -102,6 +112,8 @@ void bind_batches(nb::module_& m) {
   m.def("keep_block", &kept_block, "array"_a,
         "(address, bytes) of the large block of the core that an array lies in, which the system never gets back from "
         "now on; None if it lies elsewhere.");
+  m.def("cut_splits", &cut_splits, "splits"_a, "begin"_a, "end"_a,
+        "(splits of the rows [begin, end), from 0 on, and where their values begin and end).");
   m.def("pad", &pad_rows, "values"_a, "splits"_a, "length"_a, "fill"_a,
         "(values, mask), flat, of rows cut or filled up to `length`.");
   m.def("pack", &pack_lengths, "lengths"_a, "capacity"_a, "(bin of each row, number of bins).");
