@@ -86,7 +86,7 @@ def test_processes_that_share_out_a_large_dataset_find_the_same(dataset, monkeyp
     monkeypatch.setattr("bushel.checking.checker.available_cores", lambda: 2)
     monkeypatch.setattr(Crew, "hire", lambda crew, wanted, modules: hired.append(wanted) or hire(crew, wanted, modules))
     shared = bushel.check(dataset)
-    assert hired == [0, 2]  # the template first
+    assert hired == [0, 2]  # first what they are forked from
     assert shared.timings["read"].cores is not None
     assert list(shared.timings) == ["read", "rules"]
     assert to_json(shared.findings, shared.checked) == to_json(alone.findings, alone.checked)

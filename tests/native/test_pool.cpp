@@ -50,6 +50,8 @@ TEST(pool, a_large_block_that_is_kept_stays_where_it_is) {
   }
   const Buffer other(std::size_t{400} << 20), another(std::size_t{300} << 20);
   CHECK(Buffer(kSize).data() == first);
+  give_back_buffers();
+  CHECK(Buffer(kSize).data() == first);
   CHECK(other.data() != first && another.data() != first);
 }
 

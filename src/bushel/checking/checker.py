@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -115,11 +116,15 @@ def check(
         raise ValueError("data must be given, or a script, a model or a contract; got none of them")
     if run and script is None:
         raise ValueError("run must come with a script; got none")
-    all_rules()
-    with rules_as_they_were():
-        paths = _paths_of(data)
+    paths = _paths_of(data)
+    with ExitStack() as stack:
+        crew = stack.enter_context(closing(Crew()))
+        if engine is None and _are_large(paths or ()):
+            crew.hire(0, _MODULES)  # which they import while this process imports the rules
+        all_rules()
+        stack.enter_context(rules_as_they_were())
         settings = load_settings(disk_folders(paths or ()), trust_settings=trust_settings, rules=rules)
-        checks = _Checks(_select(settings, select, ignore), plan or ReadingPlan(), progress, engine)
+        checks = _Checks(_select(settings, select, ignore), plan or ReadingPlan(), progress, engine, crew)
         try:
             with checks.stopwatch.stage("read"):
                 checks.look(data, paths, _paths_of(against) or [], label, group, script)
@@ -166,9 +171,8 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
 class _Processes:
     """Looks at files in processes of this machine, as an engine does on others."""
 
-    def __init__(self, cores: int) -> None:
-        self._cores, self._crew = cores, Crew()
-        self._crew.hire(0, _MODULES)  # they are imported while this process looks at the files' heads
+    def __init__(self, cores: int, crew: Crew) -> None:
+        self._cores, self._crew = cores, crew
 
     def look(self, reads: Sequence[Path], writes: Sequence[SharedFolder], versions: Mapping[str, str]) -> None:
         """Nothing: they see what this process sees."""
@@ -184,21 +188,32 @@ class _Processes:
         self._crew.close()
 
 
-def _processes_for(files: Sequence[FileFacts], manifest: Manifest | None) -> FileEngine | None:
+def _are_large(paths: Iterable[AnyPath]) -> bool:
+    """Whether so much is at these paths that processes will probably share it out."""
+    sizes = disk_sizes([*paths, *(file for folder in disk_folders(paths) for file in folder.iterdir())])
+    return available_cores() > 1 and sum(sizes) >= _LARGE
+
+
+def _processes_for(files: Sequence[FileFacts], manifest: Manifest | None, crew: Crew) -> FileEngine | None:
     """Processes that share out the files, where there is so much to read that starting them pays; else None."""
     cores = available_cores()
     sizes = disk_sizes(file.path for file in files)
     # Files that bushel built have indexes, so they can be cut.
     tasks = len(sizes) if manifest is None else sum(max(1, size // PART_BYTES) for size in sizes)
-    return _Processes(cores) if cores > 1 and tasks >= cores and sum(sizes) >= _LARGE else None
+    return _Processes(cores, crew) if cores > 1 and tasks >= cores and sum(sizes) >= _LARGE else None
 
 
 class _Checks:
     def __init__(
-        self, rules: list[Rule], plan: ReadingPlan, progress: OnRecords | None, engine: FileEngine | None
+        self,
+        rules: list[Rule],
+        plan: ReadingPlan,
+        progress: OnRecords | None,
+        engine: FileEngine | None,
+        crew: Crew,
     ) -> None:
         self.rules = rules
-        self.engine = engine
+        self.engine, self.crew = engine, crew
         self.plan = plan
         self.progress = progress
         self.data: Data | None = None
@@ -262,7 +277,7 @@ class _Checks:
         files, manifest, missing = list_data(paths, against)
         if not files and missing:
             raise missing[0]
-        engine = self.engine or _processes_for(files, manifest)
+        engine = self.engine or _processes_for(files, manifest, self.crew)
         try:
             if engine is not None:
                 engine.look([as_path(path) for path in (*paths, *against)], (), {})
