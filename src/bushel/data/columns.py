@@ -452,7 +452,7 @@ def _in_bounds(row: int, rows: int) -> int:
     return int(row) % rows
 
 
-_LARGE = 128 << 20  # bytes: what lies in a file rather than in memory
+_LARGE = 96 << 20  # bytes: what lies in a file rather than in memory
 _STEP = 1 << 18  # rows of a large array that are worked on at a time
 
 
