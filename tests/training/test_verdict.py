@@ -157,6 +157,25 @@ def test_what_is_said_of_predictions_is_true_of_the_epoch_that_is_kept(tmp_path:
     assert collapsed.message.startswith("100% of the predictions are one class")
 
 
+def test_a_good_start_that_training_leaves_as_it_is_was_not_learned(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 3))
+    data = write(tmp_path / "data", x, (x[:, 0] > 0).astype(np.int64))
+
+    def knows_it_already(problem: Any) -> Any:
+        inputs = keras.Input(problem.input_shape)
+        model = keras.Model(inputs, keras.layers.Dense(2, "softmax")(inputs))
+        model.layers[-1].set_weights([np.array([[-3.0, 3.0], [0.0, 0.0], [0.0, 0.0]]), np.zeros(2)])
+        model.compile(keras.optimizers.SGD(1e-9), "sparse_categorical_crossentropy")
+        return model
+
+    trained = train(data, Options(model=knows_it_already, epochs=8, tensorboard=False), out=tmp_path / "run")
+    assert trained.metrics["val"]["accuracy"] > 0.9
+    assert not trained.verdict.learned
+    assert trained.verdict.summary.startswith("It did not learn: accuracy ")
+    assert trained.verdict.summary.endswith("; but training left the weights as they were")
+    assert "RUN016" in {cause["rule"] for cause in trained.verdict.causes}
+
+
 def test_predictions_that_are_not_numbers_are_no_comparison(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
     bushel.build({"x": x, "label": x[:, 0]}, tmp_path / "data", split="70/30")

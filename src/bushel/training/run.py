@@ -82,7 +82,7 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
     measured = {splits.judged.name if splits.test is not None else "val": metrics(target, found)}
     if splits.test is not None:
         measured = {"val": metrics(target, training.predict(splits.val)), **measured}
-    verdict = judge(target, found, baselines, seed=setup.options.seed)
+    verdict = judge(target, found, baselines, seed=setup.options.seed, moved=moved)
     early = preflight.findings if preflight is not None else []
     facts = _facts(training, preflight, verdict, baselines)
     facts.moved = moved

@@ -28,6 +28,7 @@ _WIDE = 0.9  # share of the gain of a perfect model; a wider interval decides no
 Array = NDArray[Any]
 _LOOKED_AT = 50  # first steps whose inputs are all looked at; after that, one in this many
 _KEPT = 2000  # losses of steps
+_STILL = 1e-4  # relative change of weights that changes no prediction
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +51,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return f"Verdict({self.summary})"
 
 
-def judge(target: Target, found: Predictions, baselines: Baselines, *, seed: int) -> Verdict:
-    """Compare the model with the baselines on the same records; the causes are added later."""
+def judge(
+    target: Target, found: Predictions, baselines: Baselines, *, seed: int, moved: float | None = None
+) -> Verdict:
+    """Compare the model with the baselines on the same records; the causes are added later.
+
+    `moved` is how far training moved the weights. A model that it left where they were did not learn, however good
+    they are.
+    """
     metric = primary(target)
     sign = 1.0 if metric.is_more_better else -1.0
     score = bootstrap(metric.of(found.labels, found.outputs), len(found), seed=seed, draws=metric.draws)
@@ -71,13 +78,15 @@ def judge(target: Target, found: Predictions, baselines: Baselines, *, seed: int
 
         advantages[name] = bootstrap(gain, len(numbers), seed=seed, draws=metric.draws)
     unclear = _is_unclear(metric, len(numbers), advantages["constant"], scores["constant"]["value"])
-    learned = advantages["constant"].low > 0 and not unclear
+    is_still = moved is not None and moved < _STILL
+    learned = advantages["constant"].low > 0 and not unclear and not is_still
     head = f"{metric_words(metric.name)} {_shown(score)} on {count_of_records(len(found))}"
     compared = [_compared(gain, baseline_words(name, target)) for name, gain in advantages.items()]
     return Verdict(
         learned=learned,
         unclear=unclear,
-        summary=f"{_outcome(learned, unclear, advantages['linear'])}: {head}; {', '.join(compared)}",
+        summary=f"{_outcome(learned, unclear, advantages['linear'])}: {head}; {', '.join(compared)}"
+        + ("; but training left the weights as they were" if is_still else ""),
         metric=metric.name,
         records=len(found),
         score=score.to_json(),
