@@ -101,7 +101,7 @@ def _of_data(setup: Setup, notes: list[str]) -> list[Finding]:
 
 def _tempered(finding: Finding, splits: Splits) -> Finding:
     """A warning where few records have labels that train lacks: all others can be learned and judged."""
-    if finding.rule != "LBL004":
+    if finding.name != "label-missing-from-train":
         return finding
     judged, unknown = splits.data[finding.evidence["subject"]], sum(finding.evidence["measured"].values())
     return msgspec.structs.replace(finding, severity="warning") if unknown < _UNKNOWN * len(judged) else finding
