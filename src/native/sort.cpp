@@ -59,7 +59,8 @@ Buckets buckets_of(std::span<const std::uint64_t> keys, const std::vector<Range>
   return {least, bits > kBucketBits ? bits - kBucketBits : 0};
 }
 
-// Memory in huge pages that is given back to the system afterwards, unlike that of buffers: it is not needed again soon.
+// Memory in huge pages that is given back to the system afterwards, unlike that of buffers: it is not needed again
+// soon.
 template <typename Item>
 std::unique_ptr<Item[], decltype(&std::free)> scratch(std::size_t count) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -148,9 +149,7 @@ bool order_drawn(const Drawn& drawn, std::uint64_t seed, Effort effort, std::int
   if (!is_within) return false;
   sort_in_buckets<Keyed>(
       parts, Buckets{}, effort.at_once,
-      [&](std::size_t i) {
-        return Keyed{xxh64(drawn.hashes[drawn.row(i)], seed), i};
-      },
+      [&](std::size_t i) { return Keyed{xxh64(drawn.hashes[drawn.row(i)], seed), i}; },
       [&](std::size_t, std::size_t begin, std::span<const Keyed> sorted) {
         for (std::size_t i = 0; i < sorted.size(); ++i)
           out[begin + i] = static_cast<std::int64_t>(drawn.row(sorted[i].number));

@@ -96,7 +96,8 @@ TEST(sort, repeated_hashes_are_found_once_each_in_order) {
       std::vector<std::uint64_t> sorted = hashes;
       std::sort(sorted.begin(), sorted.end());
       for (std::size_t i = 1; i < count; ++i)
-        if (sorted[i] == sorted[i - 1] && (repeats.empty() || repeats.back() != sorted[i])) repeats.push_back(sorted[i]);
+        if (sorted[i] == sorted[i - 1] && (repeats.empty() || repeats.back() != sorted[i]))
+          repeats.push_back(sorted[i]);
       for (const Effort effort : {Effort{1}, Effort{3}, Effort{3, 1000}, Effort{1, 1}})
         CHECK(find_repeated(hashes, effort) == repeats);
     }

@@ -25,7 +25,8 @@ nb::object order_of(const Hashes& keys, std::size_t threads) {
 void order_drawn_rows(const Hashes& hashes, const std::optional<Int64s>& rows, std::uint64_t seed, std::size_t threads,
                       std::size_t at_once, const Out& out) {
   const Drawn drawn{{hashes.data(), hashes.shape(0)}, rows ? rows->data() : nullptr, out.shape(0)};
-  if ((rows ? rows->shape(0) : hashes.shape(0)) != out.shape(0)) throw nb::value_error("out must have one place per row");
+  if ((rows ? rows->shape(0) : hashes.shape(0)) != out.shape(0))
+    throw nb::value_error("out must have one place per row");
   bool is_within;
   {
     const Nogil nogil;
