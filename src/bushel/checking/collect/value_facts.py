@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.checking.collect.facts import MISSING, FileFacts, Place
+from bushel.data.categories import hash_values
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.data.schema import BYTES_KIND
 from bushel.records.files import Chunk
@@ -160,7 +161,7 @@ class RowReader:
         if isinstance(column, BytesColumn):
             self.texts.add(name)
             if len(column) == rows:
-                out[:, 0] = [hash_text(text) for text in column]
+                out[:, 0] = hash_values(column) >> np.uint64(12)  # as many bits as a float holds
         elif isinstance(column, Ragged):
             values = column.values
             if isinstance(values, np.ndarray) and values.ndim == 1:
@@ -200,11 +201,6 @@ def _every(stride: int, reader: RowReader) -> list[Any]:
     if stride == reader.stride:
         return reader.kept
     return [tuple(array[part[3] % stride == 0] for array in part) for part in reader.kept]
-
-
-def hash_text(text: bytes) -> float:
-    """A number for a short text, the same in every process."""
-    return float(_native.xxh64(text, 0) >> 12)
 
 
 SHOWN = 5
