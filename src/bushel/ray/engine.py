@@ -244,8 +244,7 @@ class RayEngine:
                     answers = [ray.get(ref) for ref in done]
                     is_waiting = is_waiting and not done
                     if is_waiting and time.monotonic() - begun > _LONG:
-                        is_waiting = False
-                        _report_waiting(mark, len(given))
+                        is_waiting = not _report_waiting(mark, len(given))
                 for results, error in answers:
                     yield from results
                     if error is not None:
@@ -300,18 +299,25 @@ def _finished(given: list[Any]) -> tuple[list[Any], list[Any]]:
     return done, rest
 
 
-def _report_waiting(mark: str, count: int) -> None:
-    """Say why nothing is done, if no task has begun: it would look like a hang."""
+def _report_waiting(mark: str, count: int) -> bool:
+    """Say why nothing is done, if no task has begun and no CPU is free: it would look like a hang.
+
+    Returns whether there is nothing more to say. While a CPU is free, a task may just be starting.
+    """
     import ray
     from ray.experimental import internal_kv
 
     with suppress(Exception):  # it is only a note
         if internal_kv._internal_kv_exists(mark, namespace=_NAMESPACE):
-            return
+            return True
         free, there = (found.get("CPU", 0) for found in (ray.available_resources(), ray.cluster_resources()))
+        if free >= 1:
+            return False
         said = f"{free:g} of the {there:g} CPUs of the Ray cluster are free"
         wait = f"{quantity(count, 'task')} of this program wait for other programs to end (`ray status` shows more)"
         warnings.warn(f"{said}: {wait}", cluster.ClusterNote, stacklevel=2)
+        return True
+    return False
 
 
 def _do(folder: str, mark: str, work: Callable[[T], R], tasks: Sequence[T]) -> tuple[list[R], BaseException | None]:
