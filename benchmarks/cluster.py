@@ -464,7 +464,7 @@ def cores(wanted: Any) -> Iterator[None]:
 
 @contextmanager
 def cluster(count: int) -> Iterator[None]:
-    """So many nodes of one CPU, each on a core of its own; gone behind it."""
+    """So many nodes of one CPU, each on a core of its own; gone afterwards."""
     import ray
     from ray._common.utils import get_default_ray_temp_dir, try_to_create_directory
     from ray.cluster_utils import Cluster

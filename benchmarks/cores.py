@@ -308,14 +308,16 @@ def main() -> None:
     for n in told.cores:
         print(f"machine          {n:3} cores {machine(n)}", flush=True)
     with tempfile.TemporaryDirectory(prefix="bushel-cores-", dir=told.folder, ignore_cleanup_errors=True) as place:
-        for name in told.only:
-            job = JOBS[name]
-            count = max(1000, int(job.count * told.scale))
-            folder = Path(place) / f"{job.make.__name__}-{count}"  # several jobs may share it
+        jobs = [JOBS[name] for name in told.only]
+        counts = [max(1000, int(job.count * told.scale)) for job in jobs]
+        folders = [Path(place) / f"{job.make.__name__}-{count}" for job, count in zip(jobs, counts, strict=True)]
+        for at, (job, count, folder) in enumerate(zip(jobs, counts, folders, strict=True)):
             if not folder.exists():
                 folder.mkdir()
                 job.make(folder, count)
             show(job, told.cores, [measure(job, folder, count, n) for n in told.cores])
+            if folder not in folders[at + 1 :]:  # no later job shares it
+                shutil.rmtree(folder, ignore_errors=True)
     return None
 
 

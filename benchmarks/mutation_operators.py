@@ -117,14 +117,14 @@ def keyword(call: ast.Call, name: str) -> ast.keyword | None:
 
 
 def without_keyword(script: Script, call: ast.Call, name: str) -> Edit:
-    """What removes one keyword and the comma before or behind it."""
+    """What removes one keyword and the comma before or after it."""
     found = keyword(call, name)
     start, end = script.start(found), script.end(found)
     before = re.search(r",\s*$", script.source[:start])
     if before:
         return Edit(before.start(), end, "")
-    behind = re.match(r"\s*,\s*", script.source[end:])
-    return Edit(start, end + (behind.end() if behind else 0), "")
+    comma = re.match(r"\s*,\s*", script.source[end:])
+    return Edit(start, end + (comma.end() if comma else 0), "")
 
 
 def replace(script: Script, node: ast.AST, text: str) -> Edit:
@@ -156,7 +156,7 @@ def shuffle_after_batch(script: Script) -> Iterator[Change]:
 
 
 def _swap_statements(script: Script, later: ast.Call, name: str) -> Iterator[Change]:
-    """Move `x = x.name(...)` behind the statement of `later`, where both stand in one block."""
+    """Move `x = x.name(...)` after the statement of `later`, where both stand in one block."""
     here = script.statement(later)
     block = next((b for b in _blocks(script.tree) if here in b), [])
     for statement in block[: block.index(here)] if block else []:

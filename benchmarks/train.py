@@ -1,7 +1,7 @@
 """`bushel train` beside the same model fed by the pipeline that people write: python benchmarks/train.py [--steps 40].
 
 MobileNetV2 of width 0.35 at 160 px, batches of 64, JPEG files of about 25 kB at 256 px. What must hold: at most 10 % of
-the time spent waiting for data. Both are timed over the same number of steps behind a few that compile; the
+the time spent waiting for data. Both are timed over the same number of steps after a few that compile; the
 share of waiting is bushel's own measure, and samples/s are printed side by side as a ratio. `--images 20000` is the
 size of the target; fewer images change nothing but the time that it takes to write them.
 """

@@ -1,4 +1,4 @@
-"""Balance: of the train split alone, behind the split, marked, spread, and the same on any number of workers."""
+"""Balance: of the train split alone, after the split, marked, spread, and the same on any number of workers."""
 
 import io
 from collections import Counter

@@ -47,7 +47,7 @@ def write_files() -> None:
 
 
 def read_on() -> list[list[int]]:
-    """Save where a reader stands behind its third batch, and return what it reads from there."""
+    """Save where a reader stands after its third batch, and return what it reads from there."""
     train = bushel.open("dataset")["train"]
     with bushel.batches(train, batch_size=4, order=bushel.Order(shuffle=True, seed=7), epochs=2) as feed:
         for _ in range(3):

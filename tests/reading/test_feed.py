@@ -1,4 +1,4 @@
-"""Batches: the same whatever makes them, and resumable behind any of them."""
+"""Batches: the same whatever makes them, and resumable after any of them."""
 
 import subprocess
 import sys

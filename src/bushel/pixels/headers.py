@@ -157,9 +157,9 @@ def _gif(data: bytes) -> Header:
         if data[at] == 0x2C and at + 10 < len(data):
             frames += 1
             local = data[at + 9]
-            at = _behind_blocks(data, at + 11 + (3 << (local & 7) + 1 if local & 0x80 else 0))
+            at = _after_blocks(data, at + 11 + (3 << (local & 7) + 1 if local & 0x80 else 0))
         elif data[at] == 0x21:
-            at = _behind_blocks(data, at + 2)
+            at = _after_blocks(data, at + 2)
         else:
             raise BadImage(f"the GIF is damaged at byte {at}")
     if not frames:
@@ -167,7 +167,7 @@ def _gif(data: bytes) -> Header:
     return Header("gif", width, height, 3, is_animated=frames > 1)
 
 
-def _behind_blocks(data: bytes, at: int) -> int:
+def _after_blocks(data: bytes, at: int) -> int:
     while at < len(data) and data[at]:
         at += data[at] + 1
     return at + 1

@@ -516,8 +516,8 @@ class TiffReader:
         for tag, value in ((_WIDTH, width), (_HEIGHT, height), (_STRIP_ROWS, height), (_STRIP_SIZES, len(data))):
             tags[tag] = _Tag(4, 1, struct.pack(f"{self.order}I", value))
         tags[_STRIPS] = _Tag(4, 1, b"\0\0\0\0")
-        behind = 8 + 2 + 12 * len(tags) + 4
-        place, entries, more = behind, [], []
+        after = 8 + 2 + 12 * len(tags) + 4
+        place, entries, more = after, [], []
         for tag, found in sorted(tags.items()):
             inline = found.data.ljust(4, b"\0")
             if len(found.data) > 4:

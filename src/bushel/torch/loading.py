@@ -45,8 +45,11 @@ _WEIGHT = "bushel/weight"  # the column that holds the weight of each row
 Resolve: TypeAlias = Callable[[Batch, dict[int, Exception]], tuple[Batch, NDArray[np.int64]]]
 
 
+@dataclass(frozen=True)
 class _PinnedPool:
     """Memory that a GPU reads by itself: the core's, once it is registered with the driver, and torch's."""
+
+    device: str
 
     def empty(self, size: int) -> Any:
         """As many uninitialised bytes. Torch pins each block once, and lends it again when nothing holds it."""
@@ -57,7 +60,7 @@ class _PinnedPool:
         array = aligned(array)
         if array.nbytes < _WORTH_IT or array.dtype.kind not in "biuf":
             return array
-        if array.flags.writeable and (torch.from_numpy(array).is_pinned() or _pins.pin(array)):
+        if array.flags.writeable and (torch.from_numpy(array).is_pinned() or _pins.pin(array, self.device)):
             return array
         out = aligned_empty(array.shape, array.dtype, self)  # type: ignore[arg-type]
         np.copyto(out, array)
@@ -71,9 +74,9 @@ class _Pins:
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def pin(self, array: NDArray[Any]) -> bool:
+    def pin(self, array: NDArray[Any], device: str) -> bool:
         """Pin the block that an array lies in; False where that is not possible."""
-        with self._lock:
+        with self._lock, torch.cuda.device(device):  # or the driver would take memory of the first GPU, too
             if self._bytes > _MOST_PINNED:
                 return False
             block: Any = _native.keep_block(array)
@@ -82,7 +85,7 @@ class _Pins:
             if int(torch.cuda.cudart().cudaHostRegister(*block, 0)):
                 self._bytes = _MOST_PINNED + 1  # no more memory may be locked, for example
                 with suppress(RuntimeError):
-                    torch.zeros(1, device="cuda")  # the next call would report the error of this one
+                    torch.zeros(1, device=device)  # the next call would report the error of this one
                 return False
             self._bytes += block[1]
             return True
@@ -147,6 +150,11 @@ class Transfer:
             sent.arrived.record(self._stream)
         self._leaving.append((sent.arrived, held))
         return sent
+
+    def close(self) -> None:
+        """Wait until the device has read all memory that it was given: others may write to it afterwards."""
+        while self._leaving:
+            self._leaving.popleft()[0].synchronize()
 
     def _send(self, batch: Batch, held: list[Any]) -> _Sent:
         sent = _Sent()
@@ -305,7 +313,8 @@ class Loader(IterableDataset):  # type: ignore[misc]
                 yield batch, transfer(batch), self._loops.state_of(feed)
 
         made = send()
-        with feed, closing(made if target.device is None else iterate_ahead(made, target.ahead)) as items:
+        ahead = made if target.device is None else iterate_ahead(made, target.ahead)
+        with closing(transfer), feed, closing(ahead) as items:
             asked = perf_counter()
             for item in items:
                 self._waited += perf_counter() - asked
@@ -343,9 +352,9 @@ class Loader(IterableDataset):  # type: ignore[misc]
         if worker is not None:
             settings = self._of_worker(settings, worker)
         device = self._target.device
-        is_pinned = device is not None and torch.device(device).type == "cuda"
+        pool = _PinnedPool(device) if device is not None and torch.device(device).type == "cuda" else None
         self._process = os.getpid()
-        self._feed = Feed(copy(self._request.split), settings, _PinnedPool() if is_pinned else None)
+        self._feed = Feed(copy(self._request.split), settings, pool)
         return self._feed
 
     def _order(self) -> Order:

@@ -81,7 +81,7 @@ nb::object read_files(nb::bytes folder, const Int64s& offsets, nb::handle data, 
 
 void bind_building(nb::module_& m) {
   m.def("read_files", &read_files, "folder"_a, "offsets"_a, "data"_a, "sizes"_a, "threads"_a,
-        "(the files below `folder` whose paths are a bytes column, one behind the other; of each 0, an errno, or -1 if "
+        "(the files below `folder` whose paths are a bytes column, one after the other; of each 0, an errno, or -1 if "
         "it has another size).");
   m.def("order_of", &order_of, "keys"_a, "threads"_a, "The order that sorts `keys`; equal keys keep their order.");
   m.def("order_drawn", &order_drawn_rows, "hashes"_a, "rows"_a.none(), "seed"_a, "threads"_a, "at_once"_a,

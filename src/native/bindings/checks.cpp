@@ -218,7 +218,7 @@ void bind_checks(nb::module_& m) {
       .def("merge_saved", &merge_saved, "saved"_a, "Takes over what a profile of another process has saved.")
       .def("result", &profile_result, "What was seen so far.");
   m.def("simulate_order", &simulate_order, "labels"_a, "classes"_a, "buffer"_a, "batch"_a, "seed"_a,
-        "(classes in a batch, share of batches of one class, batches) behind a shuffle buffer. `labels` must be codes "
+        "(classes in a batch, share of batches of one class, batches) after a shuffle buffer. `labels` must be codes "
         "below `classes`.");
 }
 

@@ -14,6 +14,8 @@ import bushel
 import bushel.torch
 from bushel import Order
 from bushel import transforms as t
+from bushel.torch.loading import Transfer
+from bushel.torch.tensors import Form
 from tests.pictures import encode_image, photo
 from tests.reading.conftest import flip, write_numbered
 
@@ -305,3 +307,18 @@ class TestRecords:
         assert (records[5] == first).all()
         records.set_epoch(1)
         assert (records[5] != first).any()
+
+
+def test_a_transfer_ends_only_after_the_device_has_read_the_memory_of_its_batches() -> None:
+    class Copy:
+        is_done = False
+
+        def synchronize(self) -> None:
+            self.is_done = True
+
+    transfer = Transfer("cpu", Form(), is_weighted=False, images=None, resolve=None)  # type: ignore[arg-type]
+    copies = [Copy(), Copy()]
+    transfer._leaving.extend((copy, [np.zeros(3)]) for copy in copies)
+    transfer.close()
+    assert all(copy.is_done for copy in copies)
+    assert not transfer._leaving
