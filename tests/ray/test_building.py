@@ -29,9 +29,13 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 class Watched(Numbers):
-    """Says on which node each partition is read, and takes its time, most of it for all partitions but the first."""
+    """Says on which node each partition is read, and takes its time, most of it for all partitions but the first.
+
+    A task waits until as many nodes as given have begun to read: on a busy machine one may start seconds later.
+    """
 
     rest = 0.0
+    nodes = 1
 
     def read(self, partition, rows):
         import ray
@@ -39,10 +43,21 @@ class Watched(Numbers):
         name = ray.get_runtime_context().get_node_id() if ray.is_initialized() else "local"
         with self.log.open("a") as file:
             file.write(f"on-{name}\n")
+        if ray.is_initialized() and ray.get_runtime_context().get_task_id():
+            self._wait_for_nodes()
         for block in super().read(partition, rows):
             time.sleep(0.02)
             yield block
         time.sleep(self.rest if partition else 0)
+
+    def _wait_for_nodes(self):
+        deadline = time.monotonic() + 30
+        while len(nodes_in(self.log)) < self.nodes and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+def nodes_in(log: Path) -> set[str]:
+    return {line for line in log.read_text().split() if line.startswith("on-")}
 
 
 def watched(tmp_path: Path, reads: str) -> Watched:
@@ -77,10 +92,11 @@ def test_two_nodes_write_what_one_machine_writes(tmp_path, cluster, reads):
     expected: list[BuildProgress] = []
     built(source, tmp_path / "local", workers=1, progress=expected.append)
     source.log.write_text("")
+    source.nodes = 2
     told: list[BuildProgress] = []
     made = built(source, tmp_path / "ray", engine=bushel.ray.engine(cluster.address), progress=told.append)
     assert everything(tmp_path / "ray") == everything(tmp_path / "local")
-    assert len({line for line in source.log.read_text().split() if line.startswith("on-")}) == 2  # both nodes read
+    assert len(nodes_in(source.log)) == 2  # both nodes read
     assert made.refused == 2
     assert end_of(told) == end_of(expected)
     assert not (tmp_path / "ray" / "_journal").exists()
@@ -110,6 +126,7 @@ def test_a_node_that_is_killed_in_the_middle_changes_no_byte(tmp_path, cluster, 
     source = watched(tmp_path, reads)
     built(source, tmp_path / "local", workers=1)
     source.log.write_text("")
+    source.nodes = 2
     lost = cluster.second.node_id
     killing = threading.Thread(target=_kill_when_it_reads, args=(cluster, source.log, lost))
     killing.start()
