@@ -68,7 +68,7 @@ def kill_often(tmp_path: Path, reads: str, moments: random.Random, longest: floa
     """Start a build up to ten times and kill it; how often that was before it was done."""
     kills = 0
     for _ in range(10):
-        command = script(tmp_path, reads, "killed", moments.choice([1, 2]))
+        command = script(tmp_path, reads, "killed", moments.choice([1, 2, 7, 16]))
         kills += kill_after(command, moments.uniform(0.2, longest))
         if (tmp_path / "killed" / "dataset.json").exists():
             break
