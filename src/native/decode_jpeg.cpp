@@ -130,6 +130,15 @@ struct JpegDecoder::State {
 #endif
   }
 
+  // Goes to the end, if no block is in doubt: pixels cannot fail.
+  void pass_over() {
+#if defined(BUSHEL_HAS_HUFFMAN)
+    if (is_by_library || !scan.skip(&image, data)) return;
+    image.inputctl->finish_input_pass(&image);
+    image.output_scanline = image.output_height;
+#endif
+  }
+
   void close() {
     if (is_open) jpeg_destroy_decompress(&image);
     is_open = false;
@@ -242,6 +251,19 @@ Outcome JpegDecoder::finish() {
   return Outcome::ok;
 }
 
+Outcome JpegDecoder::verify() {
+  State& s = *state_;
+  jpeg_decompress_struct& image = s.image;
+  if (setjmp(s.home)) return s.outcome;
+  jpeg_start_decompress(&image);
+  s.pass_over();
+  s.dropped.resize(row_bytes());
+  for (JSAMPROW row = s.dropped.data(); image.output_scanline < image.output_height;)
+    jpeg_read_scanlines(&image, &row, 1);
+  jpeg_finish_decompress(&image);
+  return Outcome::ok;
+}
+
 const std::string& JpegDecoder::words() const { return state_->words; }
 
 #define BUSHEL_TEXT(value) #value
@@ -274,6 +296,7 @@ std::size_t JpegDecoder::row_bytes() const { return 0; }
 std::size_t JpegDecoder::offset() const { return 0; }
 Outcome JpegDecoder::read(std::uint8_t*, std::size_t, std::size_t) { return Outcome::other; }
 Outcome JpegDecoder::finish() { return Outcome::other; }
+Outcome JpegDecoder::verify() { return Outcome::other; }
 const std::string& JpegDecoder::words() const { return state_->words; }
 std::string jpeg_library() { return ""; }
 

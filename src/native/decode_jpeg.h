@@ -42,6 +42,9 @@ class JpegDecoder {
   // After the last row that is needed.
   Outcome finish();
 
+  // Instead of start, read and finish: whether all of the image can be decoded.
+  Outcome verify();
+
   // Why the image is damaged, in the library's words.
   const std::string& words() const;
 

@@ -374,6 +374,16 @@ class Worker {
     return refused(outcome);
   }
 
+  // Whether every pixel can be decoded.
+  Outcome verify(Bytes image, const Wish& wish) {
+    words.clear();
+    codec_ = codec_of(image);
+    if (codec_ == Codec::other) return Outcome::other;
+    const Outcome opened = codec_ == Codec::jpeg ? jpeg_.open(image, wish) : png_.open(image, wish);
+    if (opened != Outcome::ok) return refused(opened);
+    return refused(codec_ == Codec::jpeg ? jpeg_.verify() : png_.decode(whole(png_.size())));
+  }
+
   std::string words;  // of the last image that was refused
 
  private:
@@ -594,23 +604,6 @@ class WholeTaker final : public Taker {
   DecodedImage* image_ = nullptr;
 };
 
-// Takes all of an image, and keeps nothing.
-class DroppingTaker final : public Taker {
- public:
-  bool place(ImageSize size, Part& part) override {
-    part = whole(size);
-    height_ = size.height;
-    return true;
-  }
-  std::uint8_t* straight() override { return nullptr; }
-  Range wanted() const override { return {height_, height_}; }
-  std::size_t window() const override { return 0; }
-  void take(const Rows<std::uint8_t>&) override {}
-
- private:
-  std::size_t height_ = 0;
-};
-
 // Paints images of any size and any number of channels, one at a time, and encodes them.
 class RemakingTaker final : public Taker {
  public:
@@ -729,11 +722,11 @@ std::vector<Refused> verify(const EncodedImages& encoded, std::span<const std::i
   own.channels = 0;
   Refusals refusals;
   share_rows(rows.size(), 1, threads, [&] {
-    return [&, worker = std::make_unique<Worker>(encoded), taker = DroppingTaker()](std::size_t at) mutable {
+    return [&, worker = std::make_unique<Worker>(encoded)](std::size_t at) {
       const auto row = static_cast<std::size_t>(rows[at]);
       const Bytes image = encoded.images[row];
       const Wish& wish = codec_of(image) == Codec::jpeg ? smallest : own;
-      const Outcome outcome = guarded([&] { return worker->run(image, wish, taker); });
+      const Outcome outcome = guarded([&] { return worker->verify(image, wish); });
       if (outcome != Outcome::ok) refusals.add(row, outcome, worker->words);
     };
   });

@@ -53,6 +53,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     any.size = {1, 1, 1};
     remake({{&image, 1}, {0, 0, 0, kSmall}, true}, any, {}, {{&side, 1}, {&codec, 1}, 90}, {&made, 1}, 1);
   }
-  verify({{&image, 1}, {0, 0, 0, kSmall}, false}, {&row, 1}, 1);
+  const Wish least{0, 0, 0, kSmall}, least_by_library{0, 0, 0, kSmall, true};
+  const std::vector<Refused> verified = verify({{&image, 1}, least, false}, {&row, 1}, 1);
+  const std::vector<Refused> expected = verify({{&image, 1}, least_by_library, false}, {&row, 1}, 1);
+  demand(verified.size() == expected.size());
+  demand(verified.empty() || (verified[0].outcome == expected[0].outcome && verified[0].words == expected[0].words));
   return 0;
 }

@@ -80,10 +80,24 @@ Got decode(JpegDecoder& decoder, Bytes data, Wish wish, bool is_by_library, cons
   return got;
 }
 
-// Whether both ways come to the same; one decoder serves all images, as in a batch.
+Got verify(JpegDecoder& decoder, Bytes data, Wish wish, bool is_by_library) {
+  wish.is_by_library = is_by_library;
+  Got got{decoder.open(data, wish)};
+  if (got.outcome == Outcome::ok) got.outcome = decoder.verify();
+  if (got.outcome == Outcome::damaged) got.words = decoder.words();
+  return got;
+}
+
+// Whether both ways come to the same, and so do those who only verify; one decoder serves all images, as in a batch.
 bool agree(JpegDecoder& decoder, const std::string& file, const Wish& wish = {}, const Part* part = nullptr) {
   const Exact data(file);
-  return decode(decoder, data.bytes(), wish, false, part) == decode(decoder, data.bytes(), wish, true, part);
+  const Got decoded = decode(decoder, data.bytes(), wish, true, part);
+  if (decode(decoder, data.bytes(), wish, false, part) != decoded) return false;
+  const Got verified = verify(decoder, data.bytes(), wish, true);
+  const Wish least{.channels = 1, .least_height = 1, .least_width = 1, .limits = wish.limits};
+  return verify(decoder, data.bytes(), wish, false) == verified &&
+         verify(decoder, data.bytes(), least, false) == verify(decoder, data.bytes(), least, true) &&
+         (part || (verified.outcome == decoded.outcome && verified.words == decoded.words));
 }
 
 HuffmanScan& scan() {
@@ -92,30 +106,44 @@ HuffmanScan& scan() {
 }
 boolean decode_here(j_decompress_ptr image, JBLOCKROW* blocks) { return scan().decode(image, blocks); }
 
-// Whether all of an image is decoded without the library's own decoder.
-bool is_decoded_here(const std::string& file) {
-  const Exact data(file);
+// An image that the library is about to decode.
+struct Started {
+  explicit Started(const std::string& file) : data(file) {
+    set_jpeg_errors(
+        errors, [](j_common_ptr) { std::abort(); },
+        [](j_common_ptr, int level) {
+          if (level < 0) std::abort();
+        });
+    image.err = &errors;
+    jpeg_create_decompress(&image);
+    jpeg_mem_src(&image, data.bytes().data(), data.bytes().size());
+    jpeg_read_header(&image, TRUE);
+    jpeg_start_decompress(&image);
+  }
+  ~Started() { jpeg_destroy_decompress(&image); }
+
+  const Exact data;
   jpeg_decompress_struct image{};
   jpeg_error_mgr errors;
-  set_jpeg_errors(
-      errors, [](j_common_ptr) { std::abort(); },
-      [](j_common_ptr, int level) {
-        if (level < 0) std::abort();
-      });
-  image.err = &errors;
-  jpeg_create_decompress(&image);
-  jpeg_mem_src(&image, data.bytes().data(), data.bytes().size());
-  jpeg_read_header(&image, TRUE);
-  jpeg_start_decompress(&image);
-  bool is_here = scan().take_over(&image, data.bytes());
+};
+
+// Whether all of an image is decoded without the library's own decoder.
+bool is_decoded_here(const std::string& file) {
+  Started started(file);
+  jpeg_decompress_struct& image = started.image;
+  const bool is_here = scan().take_over(&image, started.data.bytes());
   if (is_here) image.entropy->decode_mcu = decode_here;
   pictures::Pixels row(image.output_width * static_cast<std::size_t>(image.output_components));
   for (JSAMPROW place = row.data(); image.output_scanline < image.output_height;)
     jpeg_read_scanlines(&image, &place, 1);
-  is_here = is_here && image.entropy->decode_mcu == decode_here;
+  const bool is_still_here = is_here && image.entropy->decode_mcu == decode_here;
   jpeg_finish_decompress(&image);
-  jpeg_destroy_decompress(&image);
-  return is_here;
+  return is_still_here;
+}
+
+bool is_skipped_here(const std::string& file) {
+  Started started(file);
+  return scan().skip(&started.image, started.data.bytes());
 }
 
 }  // namespace
@@ -123,10 +151,15 @@ bool is_decoded_here(const std::string& file) {
 TEST(huffman, ordinary_images_do_not_need_the_decoder_of_the_library) {
   const ImageSize size{61, 43, 3};
   for (const int quality : {1, 50, 90, 100})
-    for (const bool is_optimised : {false, true})
-      CHECK(is_decoded_here(jpeg(size, noise(size, 5), {.quality = quality, .is_optimised = is_optimised})));
-  CHECK(!is_decoded_here(jpeg(size, noise(size, 5), {.restart = 2})));
-  CHECK(!is_decoded_here(jpeg(size, noise(size, 5), {.is_progressive = true})));
+    for (const bool is_optimised : {false, true}) {
+      const std::string file = jpeg(size, noise(size, 5), {.quality = quality, .is_optimised = is_optimised});
+      CHECK(is_decoded_here(file));
+      CHECK(is_skipped_here(file));
+    }
+  for (const Options& other : {Options{.restart = 2}, Options{.is_progressive = true}}) {
+    CHECK(!is_decoded_here(jpeg(size, noise(size, 5), other)));
+    CHECK(!is_skipped_here(jpeg(size, noise(size, 5), other)));
+  }
 }
 
 TEST(huffman, images_of_every_kind_have_the_pixels_of_the_library) {
