@@ -17,9 +17,10 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import repeat
 from multiprocessing.connection import wait
@@ -37,6 +38,7 @@ __all__ = [
     "Ahead",
     "Crew",
     "Helpers",
+    "Nearby",
     "SharedFolder",
     "Stopwatch",
     "Template",
@@ -119,7 +121,9 @@ def iterate_ahead(values: Iterator[T], ahead: int = 1) -> Ahead[T]:
     return Ahead(lambda _: next(values, _END), repeat(None), ahead=ahead)
 
 
-def map_in_threads(function: Callable[[T], R], values: Iterable[T]) -> Iterator[tuple[T, R]]:
+def map_in_threads(
+    function: Callable[[T], R], values: Iterable[T]
+) -> Ahead[tuple[T, R]] | Generator[tuple[T, R], None, None]:
     """Each value with the result of the function, in order; worth it if the function releases the GIL."""
     cores = available_cores()
     if cores == 1:
@@ -577,6 +581,17 @@ def _read(link: socket.socket, size: int) -> bytes:
 
 # Does work on every part; the results may come in any order. None if there are no helpers.
 Helpers: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]] | None
+
+
+@dataclass(frozen=True)
+class Nearby:
+    """Helpers on this machine, whose cores threads of this process can use just as well."""
+
+    run: Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+
+    def __call__(self, work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterable[Any]:
+        """Do the work on every part."""
+        return self.run(work, parts)
 
 
 class SharedFolder(NamedTuple):

@@ -3,6 +3,7 @@
 #include <bit>
 #include <limits>
 #include <string_view>
+#include <unordered_map>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -13,6 +14,7 @@ namespace bushel {
 namespace {
 
 constexpr std::size_t kMostColumns = 16;  // each takes memory for all of the text
+constexpr std::size_t kLongValue = 256;   // bytes of text that is hardly one of few values
 constexpr int kMostDigits = 18;           // any such number fits 64 bits
 
 // A cursor over the text. Every step returns whether it found what it expected.
@@ -55,6 +57,19 @@ class Reader {
     }
   }
 
+  // Text between quotes as it is written, with its quotes.
+  std::optional<Bytes> written_text() {
+    const std::uint8_t* begin = at_;
+    if (!take('"')) return {};
+    while (true) {
+      skip_plain();
+      if (at_ == end_ || *at_ < 0x20) return {};
+      if (*at_++ == '"') return Bytes(begin, at_);
+      std::uint8_t character[4];
+      if (unescape(character) == nullptr) return {};
+    }
+  }
+
   bool integer(std::int64_t& value) {
     const bool is_negative = take('-');
     const std::uint8_t* begin = at_;
@@ -71,17 +86,43 @@ class Reader {
  private:
   static bool is_plain(std::uint8_t byte) { return byte != '"' && byte != '\\' && byte >= 0x20; }
 
+#if defined(__SSE2__)
+  // Bytes that are not plain are all ones.
+  static __m128i not_plain(__m128i sixteen) {
+    const __m128i quotes = _mm_cmpeq_epi8(sixteen, _mm_set1_epi8('"'));
+    const __m128i slashes = _mm_cmpeq_epi8(sixteen, _mm_set1_epi8('\\'));
+    const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(sixteen, _mm_set1_epi8(0x1f)), sixteen);
+    return _mm_or_si128(_mm_or_si128(quotes, slashes), control);
+  }
+
+  static __m128i load(const std::uint8_t* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); }
+#endif
+
+  void skip_plain() {
+#if defined(__SSE2__)
+    for (; end_ - at_ >= 64; at_ += 64) {
+      const __m128i some = _mm_or_si128(not_plain(load(at_)), not_plain(load(at_ + 16)));
+      const __m128i more = _mm_or_si128(not_plain(load(at_ + 32)), not_plain(load(at_ + 48)));
+      if (_mm_movemask_epi8(_mm_or_si128(some, more)) != 0) break;
+    }
+    for (; end_ - at_ >= 16; at_ += 16) {
+      const auto ends = static_cast<std::uint32_t>(_mm_movemask_epi8(not_plain(load(at_))));
+      if (ends != 0) {
+        at_ += std::countr_zero(ends);
+        return;
+      }
+    }
+#endif
+    while (at_ < end_ && is_plain(*at_)) ++at_;
+  }
+
   std::uint8_t* copy_plain(std::uint8_t* out) {
 #if defined(__SSE2__)
     // `out` is never ahead of the text, so there is room for all sixteen where sixteen are left.
     while (end_ - at_ >= 16) {
-      const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at_));
+      const __m128i sixteen = load(at_);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(out), sixteen);
-      const __m128i quotes = _mm_cmpeq_epi8(sixteen, _mm_set1_epi8('"'));
-      const __m128i slashes = _mm_cmpeq_epi8(sixteen, _mm_set1_epi8('\\'));
-      const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(sixteen, _mm_set1_epi8(0x1f)), sixteen);
-      const auto ends =
-          static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quotes, slashes), control)));
+      const auto ends = static_cast<std::uint32_t>(_mm_movemask_epi8(not_plain(sixteen)));
       const int plain = ends == 0 ? 16 : std::countr_zero(ends);
       at_ += plain;
       out += plain;
@@ -150,11 +191,116 @@ class Reader {
   const std::uint8_t* end_;
 };
 
+// Takes the values of a column whole.
+class Keeper {
+ public:
+  using Column = JsonColumn;
+
+  explicit Keeper(std::size_t bytes) : bytes_(bytes) {}
+
+  void begin(JsonColumn& column) const {
+    if (!column.is_text) return;
+    column.data = Buffer(bytes_);
+    column.offsets.push_back(0);
+  }
+
+  static bool add(Reader& reader, JsonColumn& column, std::size_t) {
+    if (!column.is_text) return reader.integer(column.integers.emplace_back());
+    const std::uint8_t* end = reader.text(column.data.data() + column.offsets.back());
+    if (end == nullptr) return false;
+    column.offsets.push_back(static_cast<std::int32_t>(end - column.data.data()));
+    return true;
+  }
+
+ private:
+  std::size_t bytes_;
+};
+
+// Takes the values of a column as long as they are few.
+class Summariser {
+ public:
+  using Column = JsonSummary;
+
+  void begin(const JsonSummary&) { known_.emplace_back(); }
+
+  bool add(Reader& reader, JsonSummary& column, std::size_t place) {
+    if (column.is_text) {
+      const std::optional<Bytes> text = reader.written_text();
+      if (!text) return false;
+      if (column.has_few) note({reinterpret_cast<const char*>(text->data()), text->size()}, known_[place].texts, column);
+      return true;
+    }
+    std::int64_t integer = 0;
+    if (!reader.integer(integer)) return false;
+    if (column.has_few) note(integer, known_[place].integers, column);
+    return true;
+  }
+
+ private:
+  // The codes of values; text is as it is written, so one value may have two.
+  struct Known {
+    std::unordered_map<std::string_view, std::int8_t> texts;
+    std::unordered_map<std::int64_t, std::int8_t> integers;
+  };
+
+  static void keep(std::string_view written, JsonSummary& column) {
+    std::string text(written.size(), '\0');
+    auto* const begin = reinterpret_cast<std::uint8_t*>(text.data());
+    const std::uint8_t* end = Reader({reinterpret_cast<const std::uint8_t*>(written.data()), written.size()}).text(begin);
+    text.resize(static_cast<std::size_t>(end - begin));
+    column.texts.push_back(std::move(text));
+  }
+
+  static void keep(std::int64_t integer, JsonSummary& column) { column.integers.push_back(integer); }
+
+  static std::size_t size_of(std::string_view written) { return written.size(); }
+  static std::size_t size_of(std::int64_t) { return sizeof(std::int64_t); }
+
+  template <typename Value>
+  static void note(Value value, std::unordered_map<Value, std::int8_t>& known, JsonSummary& column) {
+    const auto found = known.find(value);
+    if (found != known.end()) return column.codes.push_back(found->second);
+    if (known.size() == kFewValues || size_of(value) > kLongValue) {
+      column.has_few = false;
+      return;
+    }
+    const auto code = static_cast<std::int8_t>(known.size());
+    known.emplace(value, code);
+    keep(value, column);
+    column.codes.push_back(code);
+  }
+
+  std::vector<Known> known_;
+};
+
 // The first object makes the columns, the others must have them.
+template <typename Taker>
 class Table {
  public:
-  explicit Table(std::size_t bytes) : bytes_(bytes) {}
+  using Column = typename Taker::Column;
 
+  explicit Table(Taker taker) : taker_(std::move(taker)) {}
+
+  // Returns whether all of the text was such objects, one per line.
+  bool add_lines(Reader reader) {
+    while (true) {
+      reader.skip_blanks();
+      if (reader.is_at_end()) return true;
+      if (!reader.is_at('\n')) {
+        if (!add_object(reader)) return false;
+        reader.skip_blanks();
+        if (reader.is_at_end()) return true;
+      }
+      if (!reader.take('\n')) return false;
+      ++newlines;
+    }
+  }
+
+  std::vector<Column> columns;
+  std::size_t rows = 0;
+  std::size_t newlines = 0;
+
+ private:
   bool add_object(Reader& reader) {
     if (!reader.take('{')) return false;
     reader.skip_blanks();
@@ -164,62 +310,47 @@ class Table {
       reader.skip_blanks();
       if (!reader.take(':')) return false;
       reader.skip_blanks();
-      JsonColumn* column = column_at(place, *name, reader.is_at('"'));
-      if (column == nullptr || !add_value(reader, *column)) return false;
+      Column* column = column_at(place, *name, reader.is_at('"'));
+      if (column == nullptr || !taker_.add(reader, *column, place)) return false;
       reader.skip_blanks();
-      if (reader.take('}')) return ++out_.rows, place + 1 == out_.columns.size();
+      if (reader.take('}')) return ++rows, place + 1 == columns.size();
       if (!reader.take(',')) return false;
       reader.skip_blanks();
     }
   }
 
-  JsonRows finish() { return std::move(out_); }
-
- private:
-  JsonColumn* column_at(std::size_t place, std::string_view name, bool is_text) {
-    if (place < out_.columns.size()) {
-      JsonColumn& column = out_.columns[place];
+  Column* column_at(std::size_t place, std::string_view name, bool is_text) {
+    if (place < columns.size()) {
+      Column& column = columns[place];
       return column.name == name && column.is_text == is_text ? &column : nullptr;
     }
-    if (out_.rows > 0 || place == kMostColumns) return nullptr;
-    for (const JsonColumn& column : out_.columns)
+    if (rows > 0 || place == kMostColumns) return nullptr;
+    for (const Column& column : columns)
       if (column.name == name) return nullptr;
-    JsonColumn& column = out_.columns.emplace_back();
+    Column& column = columns.emplace_back();
     column.name = name;
     column.is_text = is_text;
-    if (is_text) {
-      column.data = Buffer(bytes_);
-      column.offsets.push_back(0);
-    }
+    taker_.begin(column);
     return &column;
   }
 
-  static bool add_value(Reader& reader, JsonColumn& column) {
-    if (!column.is_text) return reader.integer(column.integers.emplace_back());
-    const std::uint8_t* end = reader.text(column.data.data() + column.offsets.back());
-    if (end == nullptr) return false;
-    column.offsets.push_back(static_cast<std::int32_t>(end - column.data.data()));
-    return true;
-  }
-
-  std::size_t bytes_;
-  JsonRows out_;
+  Taker taker_;
 };
 
 }  // namespace
 
 std::optional<JsonRows> parse_flat_lines(Bytes text) {
   if (text.size() >= std::numeric_limits<std::int32_t>::max()) return {};
-  Reader reader(text);
-  Table table(text.size());
-  while (true) {
-    reader.skip_blanks();
-    if (reader.is_at_end()) return table.finish();
-    if (reader.take('\n')) continue;
-    if (!table.add_object(reader)) return {};
-    reader.skip_blanks();
-    if (!reader.is_at_end() && !reader.take('\n')) return {};
-  }
+  Table table{Keeper(text.size())};
+  if (!table.add_lines(Reader(text))) return {};
+  return JsonRows{std::move(table.columns), table.rows};
+}
+
+std::optional<JsonSummaries> survey_flat_lines(Bytes text) {
+  if (text.size() >= std::numeric_limits<std::int32_t>::max()) return {};
+  Table table{Summariser()};
+  if (!table.add_lines(Reader(text))) return {};
+  return JsonSummaries{std::move(table.columns), table.rows, table.newlines};
 }
 
 }  // namespace bushel

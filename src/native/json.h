@@ -22,9 +22,30 @@ struct JsonRows {
   std::size_t rows = 0;
 };
 
+// One column of the same lines, without its values unless they are few.
+struct JsonSummary {
+  std::string name;
+  bool is_text = false;
+  bool has_few = true;                 // at most kFewValues distinct ones, none of them long
+  std::vector<std::int8_t> codes;      // of each row, if it has few: the place of its value below
+  std::vector<std::string> texts;      // distinct values in the order in which they occur, of text
+  std::vector<std::int64_t> integers;  // and of integers
+};
+
+struct JsonSummaries {
+  std::vector<JsonSummary> columns;
+  std::size_t rows = 0;
+  std::size_t newlines = 0;
+};
+
+inline constexpr std::size_t kFewValues = 127;  // so that a code takes one byte
+
 // The objects of some lines, if every line is blank or holds one object with the names of the first, in its order, each
 // with text or an integer of at most 18 digits, as in the first. Nothing if anything differs or is not JSON: a parser
 // that can say what is wrong takes over. Bytes that are not UTF-8 are copied as they are.
 std::optional<JsonRows> parse_flat_lines(Bytes text);
+
+// What is in the lines that `parse_flat_lines` parses, several times as fast, since nothing is copied.
+std::optional<JsonSummaries> survey_flat_lines(Bytes text);
 
 }  // namespace bushel

@@ -46,10 +46,16 @@ Character character_at(Bytes data, std::size_t at) {
 
 bool is_utf8(Bytes data) {
   constexpr std::uint64_t kHigh = 0x8080808080808080u;
+  const auto is_ascii = [](const std::uint8_t* bytes, std::size_t size) {
+    std::uint64_t all = 0;
+    for (std::size_t i = 0; i < size; i += 8) all |= load64(bytes + i);
+    return (all & kHigh) == 0;
+  };
   std::size_t at = 0;
   while (at < data.size()) {
-    if (data.size() - at >= 8 && (load64(data.data() + at) & kHigh) == 0) {
+    if (data.size() - at >= 8 && is_ascii(data.data() + at, 8)) {
       at += 8;
+      while (data.size() - at >= 64 && is_ascii(data.data() + at, 64)) at += 64;
       continue;
     }
     const Character character = character_at(data, at);

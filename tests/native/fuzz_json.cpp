@@ -1,5 +1,5 @@
 // Any bytes as lines of JSON: columns are as long as each other, lie within their buffers, and come out the same when
-// they are written as JSON and parsed again.
+// they are written as JSON and parsed again. A survey takes the same lines, and finds the same values.
 #include <cstdio>
 #include <cstdlib>
 
@@ -60,11 +60,28 @@ std::string written(const JsonRows& found) {
   return out;
 }
 
+void check(const JsonSummary& summary, const JsonColumn& column, std::size_t rows) {
+  demand(summary.name == column.name && summary.is_text == column.is_text);
+  if (!summary.has_few) return;
+  demand(summary.codes.size() == rows && summary.texts.size() + summary.integers.size() <= kFewValues);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto code = static_cast<std::size_t>(summary.codes[row]);
+    if (column.is_text)
+      demand(summary.texts.at(code) == text_of(column, row));
+    else
+      demand(summary.integers.at(code) == column.integers[row]);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto found = parse_flat_lines({data, size});
+  const auto surveyed = survey_flat_lines({data, size});
+  demand(surveyed.has_value() == found.has_value());
   if (!found) return 0;
+  demand(surveyed->rows == found->rows && surveyed->columns.size() == found->columns.size());
+  for (std::size_t i = 0; i < found->columns.size(); ++i) check(surveyed->columns[i], found->columns[i], found->rows);
   for (const JsonColumn& column : found->columns) check(column, found->rows);
   const std::string again = written(*found);
   const auto second = parse_flat_lines({reinterpret_cast<const std::uint8_t*>(again.data()), again.size()});

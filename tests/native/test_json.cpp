@@ -8,6 +8,7 @@ using Strings = std::vector<std::string>;
 namespace {
 
 std::optional<JsonRows> parse(std::string_view text) { return parse_flat_lines(texts::bytes(text)); }
+std::optional<JsonSummaries> survey(std::string_view text) { return survey_flat_lines(texts::bytes(text)); }
 
 Strings strings(const JsonColumn& column) {
   Strings found;
@@ -72,7 +73,7 @@ TEST(json, whatever_is_different_is_for_another_parser) {
            "{a: 1}",
            "{\"a\": \"\\",
        })
-    CHECK(!parse(text).has_value());
+    CHECK(!parse(text).has_value() && !survey(text).has_value());
   CHECK(parse("").has_value() && parse("")->rows == 0);
   CHECK(parse(" \n\n")->rows == 0);
 }
@@ -82,4 +83,35 @@ TEST(json, more_columns_than_are_worth_it_are_for_another_parser) {
   for (int i = 1; i < 16; ++i) text += ", \"" + std::to_string(i) + "\": 0";
   CHECK(parse(text + "}").has_value());
   CHECK(!parse(text + ", \"16\": 0}").has_value());
+}
+
+TEST(json, a_survey_finds_names_kinds_rows_and_newlines) {
+  const auto found = survey("{\"text\": \"a b\", \"label\": -12}\n\n \t\r\n{ \"text\" :\"\" ,\"label\":0 }\r\n");
+  CHECK(found.has_value() && found->rows == 2 && found->newlines == 4 && found->columns.size() == 2);
+  CHECK(found->columns[0].name == "text" && found->columns[0].is_text);
+  CHECK(found->columns[1].name == "label" && !found->columns[1].is_text);
+  CHECK(survey(" \n\n")->rows == 0 && survey(" \n\n")->newlines == 2);
+}
+
+TEST(json, a_survey_keeps_few_values_in_the_order_in_which_they_occur) {
+  const auto found = survey(
+      R"({"t": "b\u0041", "n": 7}
+{"t": "", "n": -1}
+{"t": "b\u0041", "n": 7})");
+  CHECK(found.has_value());
+  CHECK(found->columns[0].has_few && found->columns[0].texts == Strings{"bA", ""});
+  CHECK(found->columns[0].codes == std::vector<std::int8_t>{0, 1, 0});
+  CHECK(found->columns[1].has_few && found->columns[1].integers == std::vector<std::int64_t>{7, -1});
+  CHECK(found->columns[1].codes == std::vector<std::int8_t>{0, 1, 0});
+}
+
+TEST(json, a_survey_keeps_no_values_that_are_many_or_long) {
+  std::string text;
+  for (std::size_t i = 0; i < kFewValues; ++i) text += "{\"n\": " + std::to_string(i) + "}\n";
+  CHECK(survey(text)->columns[0].has_few && survey(text)->columns[0].integers.size() == kFewValues);
+  text += "{\"n\": 1000}\n";
+  CHECK(!survey(text)->columns[0].has_few && survey(text)->rows == kFewValues + 1);
+  const std::string longest(1000, 'x');
+  const auto found = survey("{\"t\": \"x\"}\n{\"t\": \"" + longest + "\"}");
+  CHECK(found.has_value() && found->rows == 2 && !found->columns[0].has_few);
 }

@@ -9,7 +9,7 @@ import pytest
 
 from bushel import sources
 from bushel.errors import FileProblem
-from bushel.parallel import do_all
+from bushel.parallel import Nearby, do_all
 from bushel.sources.folders import walk
 
 
@@ -114,3 +114,20 @@ def test_a_large_file_of_json_lines_is_looked_through_in_spans(tmp_path, large_f
     assert elsewhere.done > 2
     assert together.schema() == alone.schema()
     assert together.parts == alone.parts
+
+
+def test_simple_lines_are_looked_through_here_and_the_rest_by_helpers_of_this_machine(tmp_path, large_files):
+    lines = [f'{{"x": {number}, "label": "c{number % 3}"}}' for number in range(150_000)]
+    simple, mixed = tmp_path / "simple.jsonl", tmp_path / "mixed.jsonl"
+    simple.write_text("\n".join(lines))
+    lines[100_000] = '{"x": 0.5, "label": "c9"}'
+    mixed.write_text("\n".join(lines))
+    for path, is_simple in ((simple, True), (mixed, False)):
+        alone = sources.table(path)
+        elsewhere = Elsewhere()
+        together = sources.open_source(path, helpers=Nearby(elsewhere))
+        assert (elsewhere.done == 0) is is_simple
+        assert together.schema() == alone.schema()
+        assert together.parts == alone.parts
+        assert together.knows(["label"])
+        assert together.list(0, ["label"]).columns["label"] == alone.list(0, ["label"]).columns["label"]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bushel.building.output.journal import versions
 from bushel.errors import Stopped
-from bushel.parallel import Crew, Helpers, SharedFolder, WorkerEnded, available_cores
+from bushel.parallel import Crew, Helpers, Nearby, SharedFolder, WorkerEnded, available_cores
 from bushel.storage import AnyPath, as_path
 from bushel.storage.file_kinds import suffixes_of
 from bushel.transforms import Transform
@@ -383,7 +383,9 @@ def _tables_in(source: Mapping[str, Any] | AnyPath | None) -> list[Path]:
 
 def helpers_of(engine: Engine) -> Helpers:
     """Helpers for looking through many files and rows: a cluster, or workers of this machine that have started."""
-    return engine.run if engine.is_remote or (isinstance(engine, LocalEngine) and engine.has_processes) else None
+    if isinstance(engine, LocalEngine):
+        return Nearby(engine.run) if engine.has_processes else None
+    return engine.run if engine.is_remote else None
 
 
 def paths_in(table: Mapping[str, Any]) -> list[Path]:

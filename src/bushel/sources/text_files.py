@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Annotated, Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import IO, Annotated, Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.parallel import Helpers, do_all, map_in_threads
+from bushel.parallel import Helpers, Nearby, do_all, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.in_memory import number_keys
 from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, fingerprint_of, recipe_table
@@ -40,8 +41,9 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 R = TypeVar("R")
+Text: TypeAlias = bytes | memoryview
 # Where the last whole row in some bytes ends; 0 if there is none.
-Cut = Callable[[bytes], int]
+Cut = Callable[[Text], int]
 _BLOCK_ROWS = 512
 
 
@@ -50,7 +52,7 @@ class TextBlock(NamedTuple):
 
     start: int
     stop: int
-    text: bytes
+    text: Any  # bytes, or a view of some
 
 
 @dataclass(frozen=True)
@@ -88,25 +90,36 @@ class TextFile:
 
     def blocks(self, cut: Cut, start: int = 0, stop: int | None = None, size: int = BLOCK_BYTES) -> Iterator[TextBlock]:
         """Blocks of whole rows from `start`, where a row must begin, to `stop`, where one must end."""
-        start = max(start, self.bom if self.is_seekable else 0)
+        for block in self.passing_blocks(cut, start, stop, size):
+            yield block._replace(text=bytes(block.text))
+
+    def passing_blocks(
+        self, cut: Cut, start: int = 0, stop: int | None = None, size: int = BLOCK_BYTES
+    ) -> Iterator[TextBlock]:
+        """The same without copies: the text of a block is valid until the next one is requested."""
+        at = max(start, self.bom if self.is_seekable else 0)
+        carried, buffer = 0, bytearray(size)
         with self._opened() as stream:
-            if start and self.is_seekable:
-                stream.seek(start)
-            at, carried = start, b""
+            if at and self.is_seekable:
+                stream.seek(at)
             while True:
-                left = max(size, len(carried))  # do not join a long row piece by piece
-                left = left if stop is None else min(left, stop - at - len(carried))
-                piece = stream.read(left) if left > 0 else b""
-                text = carried + piece
-                end = cut(text) if piece else len(text)
+                left = max(size, carried)  # do not join a long row piece by piece
+                left = left if stop is None else max(0, min(left, stop - at - carried))
+                if carried + left > len(buffer):
+                    buffer = buffer[:carried] + bytearray(left + size // 8)
+                came = _read_into(stream, memoryview(buffer)[carried : carried + left])
+                text = memoryview(buffer)[: carried + came]
+                end = cut(text) if came else len(text)
                 if end:
                     yield TextBlock(at, at + end, self._as_utf8(text[:end], at))
-                if not piece:
+                if not came:
                     break
-                at, carried = at + end, text[end:]
-                if len(carried) > LONGEST_ROW:
+                at, carried = at + end, len(text) - end
+                if carried > LONGEST_ROW:
                     what = f"no row ends within {LONGEST_ROW >> 20} MiB of byte {at}"
                     raise FileProblem(self.path, what, help=["In a CSV file: is a quote opened and never closed?"])
+                if end:
+                    text[:carried] = bytes(text[end:])
 
     def spans(self, cut: Cut, start: int) -> Iterator[tuple[int, int]]:
         """Where spans of several blocks begin and end."""
@@ -114,7 +127,7 @@ class TextFile:
             yield from self._spans_of_lines(max(start, self.bom))
             return
         begin = stop = max(start, self.bom)
-        for block in self.blocks(cut, start):
+        for block in self.passing_blocks(cut, start):
             stop = block.stop
             if stop - begin >= _SPAN_BYTES:
                 yield begin, stop
@@ -139,7 +152,7 @@ class TextFile:
 
     def text_of(self, block: TextBlock) -> bytes:
         """The text of a block, read again if the block was scanned elsewhere."""
-        return block.text or next(self.blocks(len, block.start, block.stop, block.stop - block.start)).text
+        return bytes(block.text) or next(self.blocks(len, block.start, block.stop, block.stop - block.start)).text
 
     def _opened(self) -> IO[bytes]:
         if self.is_seekable:
@@ -151,9 +164,10 @@ class TextFile:
         raw.read(self.bom)
         return cast("IO[bytes]", _Transcoded(raw, self))
 
-    def _as_utf8(self, text: bytes, at: int) -> bytes:
+    def _as_utf8(self, given: memoryview, at: int) -> Text:
         if self.encoding in ("utf-8", "ascii") or not self.is_seekable:
-            return text
+            return given
+        text = bytes(given)
         try:
             return text.decode(self.encoding).encode()
         except UnicodeDecodeError as error:
@@ -170,27 +184,64 @@ class TextFile:
 
 
 def look_through(
-    file: TextFile, cut: Cut, start: int, look: Callable[[TextBlock], R], helpers: Helpers
+    file: TextFile,
+    cut: Cut,
+    start: int,
+    looks: tuple[Callable[[TextBlock], R], Callable[[TextBlock], R | None]],
+    helpers: Helpers,
 ) -> Iterator[tuple[TextBlock, R]]:
-    """Each block from `start` on, with what `look` finds in it, in order.
+    """Each block from `start` on without its text, with what is found in it, in order.
 
-    Helpers read blocks of a large file themselves, and return what they found without the text.
+    Of the two `looks`, the first finds everything. The second runs in the core and is fast, but gives up on blocks that
+    are not simple. Threads use it before helpers of this machine, which take longer to start, are given the rest.
     """
+    look, glance = looks
     if not file.is_seekable or file.path.stat().st_size < LARGE_FILE:
         yield from map_in_threads(look, file.blocks(cut, start))
         return
-    spans = file.spans(cut, start)
+    spans = list(file.spans(cut, start))
     if helpers is None:
-        yield from map_in_threads(look, (block for span in spans for block in file.blocks(cut, *span)))
+        for _, whole in map_in_threads(partial(_look_at, file, cut, look), spans):
+            yield from whole
         return
-    for found in do_all(helpers, partial(_look_at, file, cut, look), list(spans)):
+    seen = 0
+    if isinstance(helpers, Nearby):
+        with closing(map_in_threads(partial(_glance_at, file, cut, glance), spans)) as glanced:
+            for _, found in glanced:
+                if found is None:
+                    break
+                seen += 1
+                yield from found
+    for found in do_all(helpers, partial(_look_at, file, cut, look), spans[seen:]):
         yield from found
 
 
 def _look_at(
     file: TextFile, cut: Cut, look: Callable[[TextBlock], R], span: tuple[int, int]
 ) -> list[tuple[TextBlock, R]]:
-    return [(block._replace(text=b""), look(block)) for block in file.blocks(cut, *span)]
+    return [(block._replace(text=b""), look(block)) for block in file.passing_blocks(cut, *span)]
+
+
+def _glance_at(
+    file: TextFile, cut: Cut, glance: Callable[[TextBlock], R | None], span: tuple[int, int]
+) -> list[tuple[TextBlock, R]] | None:
+    found: list[tuple[TextBlock, R]] = []
+    for block in file.passing_blocks(cut, *span):
+        if (seen := glance(block)) is None:
+            return None
+        found.append((block._replace(text=b""), seen))
+    return found
+
+
+def _read_into(stream: IO[bytes], room: memoryview) -> int:
+    """Fill the room from a stream; returns how many bytes came."""
+    if not room:
+        return 0
+    if isinstance(stream, io.FileIO):
+        return stream.readinto(room) or 0
+    piece = stream.read(len(room))
+    room[: len(piece)] = piece
+    return len(piece)
 
 
 def _detect_encoding(head: bytes) -> tuple[str, int]:
@@ -213,7 +264,7 @@ def _bad_byte(path: Path, line: int, byte: int, encoding: str) -> FileProblem:
     return FileProblem(path, f"line {line}: byte 0x{byte:02x} is not {encoding.upper()}", help=help)
 
 
-def is_utf8(text: bytes) -> bool:
+def is_utf8(text: Text) -> bool:
     """Whether bytes are UTF-8; other threads can run meanwhile."""
     return _native.first_not_utf8(np.array([0, len(text)]), text) == 1
 
@@ -262,9 +313,17 @@ class _Transcoded(io.RawIOBase):
         super().close()
 
 
-def cut_at_newline(text: bytes) -> int:
+def cut_at_newline(text: Text) -> int:
     """Where the last whole line ends."""
-    return text.rfind(b"\n") + 1
+    length = 1 << 12
+    while True:
+        tail = bytes(text[-length:])
+        end = tail.rfind(b"\n") + 1
+        if end:
+            return len(text) - len(tail) + end
+        if len(tail) == len(text):
+            return 0
+        length *= 16
 
 
 def text(

@@ -80,12 +80,12 @@ std::size_t find_not_utf8(const Int64s& offsets, nb::handle data) {
 }
 
 // [(name, offsets or None, data or integers)] and the number of rows; None if the lines are not that simple.
-nb::object parse_lines(nb::bytes text) {
+nb::object parse_lines(nb::handle text) {
+  const View view(text, PyBUF_C_CONTIGUOUS);
   std::optional<JsonRows> found;
   {
-    const Bytes view(static_cast<const std::uint8_t*>(text.data()), text.size());
     const Nogil nogil;
-    found = parse_flat_lines(view);
+    found = parse_flat_lines(view.bytes());
   }
   if (!found) return nb::none();
   nb::list columns;
@@ -99,6 +99,31 @@ nb::object parse_lines(nb::bytes text) {
     }
   }
   return nb::make_tuple(columns, found->rows);
+}
+
+// ([(name, whether it is text, codes, distinct values)], rows, newlines); codes are None if there are many values.
+nb::object survey_lines(nb::handle text) {
+  const View view(text, PyBUF_C_CONTIGUOUS);
+  std::optional<JsonSummaries> found;
+  {
+    const Nogil nogil;
+    found = survey_flat_lines(view.bytes());
+  }
+  if (!found) return nb::none();
+  nb::list columns;
+  for (const JsonSummary& column : found->columns) {
+    if (!column.has_few) {
+      columns.append(nb::make_tuple(column.name, column.is_text, nb::none(), nb::none()));
+      continue;
+    }
+    nb::list values;
+    for (const std::string& one : column.texts)
+      values.append(to_bytes({reinterpret_cast<const std::uint8_t*>(one.data()), one.size()}));
+    for (const std::int64_t one : column.integers) values.append(one);
+    columns.append(
+        nb::make_tuple(column.name, column.is_text, copy_to_array(column.codes, {column.codes.size()}), values));
+  }
+  return nb::make_tuple(columns, found->rows, found->newlines);
 }
 
 void make_vocabulary(Vocabulary* self, const Int64s& offsets, nb::handle data) {
@@ -208,6 +233,8 @@ void bind_texts(nb::module_& m) {
         "The first row that is not UTF-8; the number of rows if there is none.");
   m.def("parse_flat_lines", &parse_lines, "text"_a,
         "([(name, offsets or None, data or integers)], rows) of flat JSON objects, one a line; None of anything else.");
+  m.def("survey_flat_lines", &survey_lines, "text"_a,
+        "([(name, is text, codes or None, values)], rows, newlines) of what `parse_flat_lines` parses; None of the rest.");
   m.def("word_ranges", [] { return to_list(word_ranges()); }, "First and last of the characters that make words.");
   m.def(
       "space_ranges", [] { return to_list(space_ranges()); }, "First and last of the characters that are whitespace.");

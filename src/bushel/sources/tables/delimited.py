@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,8 +28,8 @@ from bushel.sources.tables.dialect import (
     styles_of,
     to_numbers,
 )
-from bushel.sources.tables.table_files import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
-from bushel.sources.text_files import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
+from bushel.sources.tables.table_files import ArrowBlock, Capture, Few, Field, Part, Survey, few_values, part_bytes
+from bushel.sources.text_files import Text, TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
 
 __all__ = ["DelimitedFile"]
 
@@ -62,7 +62,7 @@ class _Parsed(NamedTuple):
     rows: int
     lines: int
     fields: dict[str, Field]
-    few: dict[str, Any]  # columns of few values
+    few: dict[str, Few]  # columns of few values
     written: dict[str, _Written]
 
 
@@ -89,7 +89,7 @@ class DelimitedFile:
         lines = 1
         least = part_bytes(self.path.stat().st_size)
         look = partial(self._infer, names, delimiter, capture)
-        looked = look_through(file, cut, start, look, helpers)
+        looked: Iterable[tuple[TextBlock, _Parsed]] = look_through(file, cut, start, (look, lambda _: None), helpers)
         if not file.is_seekable:
             looked = map_in_threads(look, _without_header(file.blocks(cut), start))
         for block, parsed in looked:
@@ -152,6 +152,7 @@ class DelimitedFile:
         """Types of one block. A negative `lines` means that it is not UTF-8, or that a quote is never closed."""
         import pyarrow.types as t
 
+        block = block._replace(text=bytes(block.text))
         if _quotes(block.text) % 2 and not _has_stray_quotes(block.text, delimiter):
             return _Parsed(0, -1, {}, {}, {})
         table, refused = self._parse(
@@ -160,8 +161,8 @@ class DelimitedFile:
         is_text = is_utf8(block.text)
         fields: dict[str, Field] = {}
         kept = [name for name in names if name in capture.names]
-        few = {name: array for name in kept if (array := few_values(table.column(name))) is not None}
-        values = {name: few[name].dictionary if name in few else table.column(name) for name in table.schema.names}
+        few = {name: arrays for name in kept if (arrays := few_values(table.column(name))) is not None}
+        values = {name: few[name][1] if name in few else table.column(name) for name in table.schema.names}
         for name, column in zip(table.schema.names, table.columns, strict=True):
             kind = column.type
             if t.is_string(kind) and not is_text and _has_replaced(values[name]):
@@ -176,8 +177,8 @@ class DelimitedFile:
                 kind = _int()
             fields[name] = Field(kind, column.null_count > 0 or _has_blanks(values[name]))
         written = self._written(block.text, table, values, delimiter)
-        few = {name: _blanks_to_null(array) for name, array in few.items()}
-        return _Parsed(table.num_rows + len(refused), block.text.count(b"\n"), fields, few, written)
+        found = {name: Few.of(codes, _blanks_to_null(distinct)) for name, (codes, distinct) in few.items()}
+        return _Parsed(table.num_rows + len(refused), block.text.count(b"\n"), fields, found, written)
 
     def _written(self, text: bytes, table: Any, values: dict[str, Any], delimiter: str) -> dict[str, _Written]:
         """How the numbers of each column in one block may be written; `values` has each value of a column."""
@@ -317,13 +318,14 @@ def _whole(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _quotes(text: bytes) -> int:
+def _quotes(text: Text) -> int:
     # Where every value is quoted, `bytes.count` takes four times as long.
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord('"')))
 
 
-def _cut_rows(text: bytes, delimiter: str) -> int:
+def _cut_rows(given: Text, delimiter: str) -> int:
     """Where the last whole row ends: at a newline that is not between quotes."""
+    text = bytes(given)
     quotes = _quotes(text)
     end = text.rfind(b"\n") + 1
     before = quotes - text.count(b'"', end)
@@ -389,8 +391,6 @@ def _blanks_to_null(array: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(array.type):
-        return pa.DictionaryArray.from_arrays(array.indices, _blanks_to_null(array.dictionary))
     if not pa.types.is_string(array.type):
         return array
     array = pc.ascii_trim(array, " \t")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,8 +19,8 @@ from bushel.parallel import Helpers
 from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import BadRows
-from bushel.sources.tables.table_files import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
-from bushel.sources.text_files import Cut, TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
+from bushel.sources.tables.table_files import ArrowBlock, Capture, Few, Field, Part, Survey, few_values, part_bytes
+from bushel.sources.text_files import Cut, Text, TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
 
 __all__ = ["JsonLinesFile"]
 
@@ -48,6 +48,11 @@ class _Census:
 
         some = {name: count for name, count in self.counts.items() if name != "null" and count}
         return self.types[max(some, key=lambda name: some[name])] if some else pa.null()
+
+
+# By column, the types of a block with the number of rows that have them; its rows; columns of few values.
+_Inferred: TypeAlias = tuple[dict[str, list[tuple[Any, int]]], int, dict[str, Few]]
+_Look: TypeAlias = tuple[bool, int, _Inferred]
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,8 @@ class JsonLinesFile:
         rows = lines = 0
         least = part_bytes(self.path.stat().st_size)
         cut = self._cut(file)
-        look = partial(self._look, cut)
-        for block, (is_text, ends, (found, count, few)) in look_through(file, cut, 0, look, helpers):
+        looks = partial(self._look, cut), _glance if cut is cut_at_newline else _no_glance
+        for block, (is_text, ends, (found, count, few)) in look_through(file, cut, 0, looks, helpers):
             if not is_text:
                 check_utf8(self.path, file.text_of(block), lines)
             lines += ends
@@ -121,13 +126,16 @@ class JsonLinesFile:
             help = ["Write it as a list of rows: to_json of pandas does so with orient 'records'."]
             raise FileProblem(self.path, what, help=help)
 
-    def _look(self, cut: Cut, block: TextBlock) -> tuple[bool, int, Any]:
-        """Whether a block is UTF-8, the number of its lines, and what `_infer` finds."""
+    def _look(self, cut: Cut, block: TextBlock) -> _Look:
+        """Whether a block is UTF-8, the number of its lines, and what it holds."""
         block = _one_per_line(block, cut)
+        if (seen := _glance(block)) is not None:
+            return seen
+        block = block._replace(text=bytes(block.text))
         return is_utf8(block.text), block.text.count(b"\n"), self._infer(block)
 
-    def _infer(self, block: TextBlock) -> tuple[dict[str, list[tuple[Any, int]]], int, dict[str, Any]]:
-        """By column, the types of one block with the number of rows that have them; its rows; columns of few values."""
+    def _infer(self, block: TextBlock) -> _Inferred:
+        """What one block holds."""
         import pyarrow as pa
 
         try:
@@ -141,7 +149,7 @@ class JsonLinesFile:
             for name, column in zip(table.schema.names, table.columns, strict=True)
         }
         few = {name: few_values(table.column(name)) for name in found}
-        return found, table.num_rows, {name: array for name, array in few.items() if array is not None}
+        return found, table.num_rows, {name: Few.of(*arrays) for name, arrays in few.items() if arrays is not None}
 
     def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:
         """The part again, with the types of the whole file."""
@@ -152,7 +160,7 @@ class JsonLinesFile:
         first = 0
         # Not in threads: workers share parts, and most lines are parsed faster than a thread wakes up.
         cut = self._cut(file)
-        for block in (_one_per_line(block, cut) for block in file.blocks(cut, start, stop)):
+        for block in (_one_per_line(block, cut) for block in file.passing_blocks(cut, start, stop)):
             table, bad, rows = _convert(wanted, block, self.text)
             numbers = np.arange(first, first + rows)
             numbers = np.delete(numbers, list(bad)) if bad else numbers
@@ -160,6 +168,24 @@ class JsonLinesFile:
             first += rows
             arrays = arrow.flatten(table)
             yield ArrowBlock({name: arrays[name] for name in names}, numbers, refused)
+
+
+def _glance(block: TextBlock) -> _Look | None:
+    """What `_look` finds, by the core alone, if all objects hold text and integers under the same names."""
+    import pyarrow as pa
+
+    surveyed: Any = _native.survey_flat_lines(block.text) if is_utf8(block.text) else None
+    if surveyed is None or not surveyed[1]:
+        return None
+    columns, rows, newlines = surveyed
+    kinds = pa.int64(), pa.string()
+    found = {name: [(kinds[is_text], rows)] for name, is_text, _, _ in columns}
+    few = {name: Few(codes, values, kinds[is_text]) for name, is_text, codes, values in columns if codes is not None}
+    return True, newlines, (found, rows, few)
+
+
+def _no_glance(_: TextBlock) -> None:
+    """Nothing: the elements of an array are not lines."""
 
 
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],]')
@@ -200,8 +226,9 @@ def _raw_elements(text: bytes) -> list[msgspec.Raw] | None:
         return None
 
 
-def _cut_elements(text: bytes) -> int:
+def _cut_elements(given: Text) -> int:
     """Where the last whole element ends, with the comma after it."""
+    text = bytes(given)
     inside = text.lstrip().removeprefix(b"[")
     before = len(text) - len(inside)
     ends = [found.end() for found in re.finditer(rb"\}\s*,", inside)]
@@ -212,7 +239,7 @@ def _cut_elements(text: bytes) -> int:
 
 
 def _one_per_line(block: TextBlock, cut: Cut) -> TextBlock:
-    return block._replace(text=_as_lines(block.text)) if cut is _cut_elements else block
+    return block._replace(text=_as_lines(bytes(block.text))) if cut is _cut_elements else block
 
 
 def _as_lines(text: bytes) -> bytes:
@@ -231,17 +258,18 @@ def _convert(types: dict[str, Any], block: TextBlock, as_text: frozenset[str]) -
     try:
         table = _parse(block.text, types)
     except pa.ArrowInvalid:
-        text, bad, rows = _fitting_lines(block.text, types, as_text)
+        text, bad, rows = _fitting_lines(bytes(block.text), types, as_text)
         return _parse(text, types), bad, rows
     return table, {}, table.num_rows
 
 
-def _parse(text: bytes, types: dict[str, Any] | None) -> Any:
+def _parse(given: Text, types: dict[str, Any] | None) -> Any:
     import pyarrow as pa
     from pyarrow import json as pajson
 
-    if (flat := _parse_flat(text, types)) is not None:
+    if types is not None and (flat := _parse_flat(given, types)) is not None:
         return flat
+    text = bytes(given)
     if not text.strip():
         return pa.table({name: pa.nulls(0, kind) for name, kind in (types or {}).items()})
     explicit = None if types is None else pa.schema([pa.field(name, kind) for name, kind in types.items()])
@@ -252,11 +280,11 @@ def _parse(text: bytes, types: dict[str, Any] | None) -> Any:
     )
 
 
-def _parse_flat(text: bytes, types: dict[str, Any] | None) -> Any | None:
+def _parse_flat(text: Text, types: dict[str, Any]) -> Any | None:
     """The same, faster, if all objects hold text and integers under the same names; otherwise None."""
     import pyarrow as pa
 
-    if types is not None and not all(kind in (pa.string(), pa.int64()) for kind in types.values()):
+    if not all(kind in (pa.string(), pa.int64()) for kind in types.values()):
         return None
     parsed: Any = _native.parse_flat_lines(text)
     if parsed is None:
@@ -266,8 +294,6 @@ def _parse_flat(text: bytes, types: dict[str, Any] | None) -> Any | None:
     for name, offsets, data in columns:
         buffers = [None, pa.py_buffer(data)] if offsets is None else [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         arrays[name] = pa.Array.from_buffers(pa.int64() if offsets is None else pa.string(), rows, buffers)
-    if types is None:
-        return pa.table(arrays) if rows else None
     if any(name not in arrays or arrays[name].type != kind for name, kind in types.items()):
         return None
     return pa.table({name: arrays[name] for name in types})

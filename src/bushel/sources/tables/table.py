@@ -40,6 +40,7 @@ from bushel.sources.tables.table_files import (
     TableFile,
     as_text,
     common_type,
+    joined,
     named,
     present_rows,
 )
@@ -340,7 +341,16 @@ class TableSource:
         """Whether listing these columns reads nothing, because they were kept when the files were scanned."""
         old_names = {self.rename.get(name, name): name for name in self.all_fields}
         names = list_of([old_names[name] for name in columns if name in old_names], self.key)
-        return all(name in survey.captured for survey in self.surveys for name in names)
+        return all(self._is_captured(name, survey) for survey in self.surveys for name in names)
+
+    def _is_captured(self, name: str, survey: Survey) -> bool:
+        """Whether a column was kept, and is not to be cast."""
+        import pyarrow as pa
+
+        if name not in survey.captured or name in self.names or self.all_fields[name].type != survey.fields[name].type:
+            return False
+        is_text = pa.types.is_string(survey.fields[name].type)
+        return name not in self.types or is_text == (self.types[name] == "str")
 
     def _number_keys(self, file: int, part: Part) -> BytesColumn:
         prefix = f"{self._short_names[file]}:" if len(self.files) > 1 else ""
@@ -373,12 +383,12 @@ class TableSource:
         survey = self.surveys[file]
         found: dict[str, Column] = {}
         for name in names:
-            if name not in survey.captured or self.all_fields[name].type != survey.fields[name].type:
+            if not self._is_captured(name, survey):
                 return None
             blocks = survey.captured[name][survey.parts.index(part)]
-            if sum(len(block) for block in blocks) < part.rows:
+            if sum(len(block.codes) for block in blocks) < part.rows:
                 return None
-            found[name] = concatenate([self._column(name, block, {}) for block in blocks])
+            found[name] = joined(blocks)
         return found
 
     def _whole_rows(self, arrows: ArrowBlock) -> dict[str, Column]:

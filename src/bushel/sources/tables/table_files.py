@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, with_missing
+from bushel.data.columns import BytesColumn, Column, Ragged, take, with_missing
 from bushel.errors import FileProblem, SchemaMismatch
 from bushel.parallel import Helpers
 from bushel.sources.protocol import Refused
@@ -24,6 +24,7 @@ __all__ = [
     "ArrowBlock",
     "ArrowFile",
     "Capture",
+    "Few",
     "Field",
     "ParquetFile",
     "Part",
@@ -32,6 +33,7 @@ __all__ = [
     "as_text",
     "common_type",
     "few_values",
+    "joined",
     "named",
     "part_bytes",
     "present_rows",
@@ -74,7 +76,7 @@ class Survey:
     fields: dict[str, Field]  # structs as `outer/inner`
     parts: tuple[Part, ...]
     details: dict[str, Any] = field(default_factory=dict)  # what the format needs to read the parts
-    captured: dict[str, list[list[Any]]] = field(default_factory=dict)  # arrays that were kept, by column and part
+    captured: dict[str, list[list[Few]]] = field(default_factory=dict)  # blocks that were kept, by column and part
     counted: dict[str, int] = field(default_factory=dict)  # notes for people, by kind
 
 
@@ -148,8 +150,27 @@ def common_type(one: Any, other: Any, at: str) -> Any:
 _MOST_VALUES = 127  # so that a row takes one byte
 
 
-def few_values(column: Any) -> Any | None:
-    """A column of text or integers as a dictionary, if it has few distinct values."""
+class Few(NamedTuple):
+    """A column of few distinct values."""
+
+    codes: NDArray[np.int8]  # the place of each row's value, or -1
+    values: list[Any]  # bytes or integers
+    type: Any  # of the values in Arrow
+
+    @classmethod
+    def of(cls, codes: Any, values: Any) -> Few:
+        """From two arrays, as `few_values` has them; rows of a value that is missing lack one, too."""
+        import pyarrow as pa
+
+        is_text = pa.types.is_string(values.type)
+        given = (values.cast(pa.binary()) if is_text else values).to_pylist()
+        kept = [value for value in given if value is not None]
+        places = np.array([-1 if value is None else kept.index(value) for value in [*given, None]], np.int8)
+        return cls(places[arrow.to_numbers(codes)], kept, values.type)
+
+
+def few_values(column: Any) -> tuple[Any, Any] | None:
+    """The codes and the distinct values of a column of text or integers, as arrays, if they are few."""
     import pyarrow as pa
 
     if not (pa.types.is_string(column.type) or pa.types.is_integer(column.type)):
@@ -160,7 +181,26 @@ def few_values(column: Any) -> Any | None:
     array = column.combine_chunks().dictionary_encode()
     if len(array.dictionary) > _MOST_VALUES:
         return None
-    return pa.DictionaryArray.from_arrays(array.indices.cast(pa.int8()), array.dictionary)
+    return array.indices.cast(pa.int8()).fill_null(-1), array.dictionary
+
+
+def joined(blocks: Sequence[Few]) -> Column:
+    """The blocks of one column, as a column."""
+    import pyarrow as pa
+
+    places: dict[Any, int] = {}
+    codes = []
+    for block in blocks:
+        own = [places.setdefault(value, len(places)) for value in block.values]
+        codes.append(np.array([*own, -1])[block.codes])
+    rows, present = np.concatenate(codes), None
+    if rows.min(initial=0) < 0:
+        present = rows >= 0
+        rows = rows[present]
+    is_text = pa.types.is_string(blocks[0].type)
+    values = BytesColumn.of(list(places)) if is_text else np.array(list(places), np.int64)
+    found = take(values, rows)
+    return found if present is None else with_missing(found, present)
 
 
 class Capture:
@@ -168,9 +208,9 @@ class Capture:
 
     def __init__(self, names: list[str]) -> None:
         self.names = set(names)
-        self.parts: list[dict[str, list[Any]]] = []
+        self.parts: list[dict[str, list[Few]]] = []
 
-    def add(self, part: int, block: dict[str, Any]) -> None:
+    def add(self, part: int, block: dict[str, Few]) -> None:
         """Keep the columns of a block; one that it lacks is not kept at all."""
         self.names &= set(block)
         if part == len(self.parts):
@@ -178,12 +218,12 @@ class Capture:
         for name in self.names:
             self.parts[part].setdefault(name, []).append(block[name])
 
-    def of_types(self, types: dict[str, Any]) -> dict[str, list[list[Any]]]:
+    def of_types(self, types: dict[str, Any]) -> dict[str, list[list[Few]]]:
         """Columns that had their final type in every block; others would be listed with the wrong type."""
         found = {}
         for name in sorted(self.names):
             blocks = [block for part in self.parts for block in part[name]]
-            if all(block.type.value_type == types[name] for block in blocks):
+            if all(block.type == types[name] for block in blocks):
                 found[name] = [part[name] for part in self.parts]
         return found
 
