@@ -114,3 +114,39 @@ def test_iris_wine_and_cancer_give_nothing_above_info(tmp_path: Path) -> None:
         (tmp_path / f"{kind}.csv").write_text("\n".join([header, *lines]) + "\n")
         bushel.build(tmp_path / f"{kind}.csv", tmp_path / kind, split="80/20", shards=3)
         assert [(f.rule, f.message) for f in bushel.check(tmp_path / kind) if f.severity != "info"] == []
+
+
+NUMBERS = {
+    "ages": lambda random, n: np.clip(random.gamma(4, 10, n).round(), 3, 110),
+    "ages of adults": lambda random, n: np.clip(random.normal(45, 12, n).round(), 18, 90),
+    "prices": lambda random, n: random.lognormal(12, 0.5, n).round(),
+    "prices in thousands": lambda random, n: (random.lognormal(12, 0.5, n) / 1000).round(),
+    "balances": lambda random, n: random.normal(0, 20_000, n).round(),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("count", [300, 3_000])
+def test_integers_to_predict_are_not_taken_for_classes(name: str, count: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(count)
+    target = NUMBERS[name](random, count).astype(int)
+    rows = {"x": random.normal(size=(count, 3)).astype(np.float32), "target": target}
+    built = bushel.build(rows, tmp_path / "data", label="target", split="80/10/10")
+    assert built.problems == []
+    assert [(f.rule, f.message) for f in bushel.check(tmp_path / "data")] == []
+
+
+CODES = {
+    "begin at 100": np.arange(100, 160),
+    "every tenth": np.arange(0, 600, 10),
+    "with unknown ones": np.arange(-1, 59),
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_codes_of_classes_that_are_wrong_are_still_reported(name: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    rows = {"x": random.normal(size=(3_000, 3)).astype(np.float32), "label": random.choice(CODES[name], 3_000)}
+    bushel.build(rows, tmp_path / "data", label="label", split="80/10/10")
+    found = {f.rule for f in bushel.check(tmp_path / "data") if f.severity != "info"}
+    assert found == {"LBL001" if CODES[name][0] < 0 else "LBL002"}

@@ -156,6 +156,7 @@ def _show_plan(outline: Outline, *, as_json: bool) -> None:
 
 
 def _show_built(built: Built, *, as_json: bool) -> None:
+    from bushel.data.categories import are_numbers
     from bushel.errors import quantity, readable_size
     from bushel.records.manifest import why_not_described
 
@@ -185,7 +186,10 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     weights = label.class_weights if label else {}
     counts = {name: split.label_counts for name, split in built.manifest.splits.items()}
     numbers = built.manifest.recipe.get("source", {}).get("classes") or {}  # of annotated objects, by their names
-    _print_classes(counts, weights, {str(number): f"{number} {name}" for name, number in numbers.items()})
+    if label is not None and are_numbers(label, counts):
+        click.echo(f"\nnote: {label.feature!r} holds numbers rather than classes")
+    else:
+        _print_classes(counts, weights, {str(number): f"{number} {name}" for name, number in numbers.items()})
     _print_costs(built.path)
     _print_counted(built.manifest.counted)
     if built.manifest.label is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,8 @@ from bushel.parallel import available_cores
 
 Hashes = NDArray[np.uint64]
 _MANY_ROWS = 1 << 20  # that are taken at a time
+_FEW_CLASSES = 20  # distinct integers up to which they are classes
+_RECORDS_PER_CLASS = 5  # in the mean, at least
 
 
 def hash_values(values: Any) -> Hashes:
@@ -265,3 +268,45 @@ def count_labels(labels: Labels, values: NDArray[Any]) -> dict[str, int]:
     """How many samples each class has, by its name."""
     found, counts = np.unique(values, return_counts=True)
     return {labels.name_of(int(value)): int(count) for value, count in zip(found, counts, strict=True)}
+
+
+def are_classes(values: NDArray[Any], counts: NDArray[Any]) -> bool:
+    """Whether distinct integers are class codes: few, or dense from 0 or 1 and not distributed like a measurement."""
+    if len(values) <= _FEW_CLASSES:
+        return True
+    return _is_dense(values) and len(values) <= counts.sum() // 4 and not _is_hill(counts)
+
+
+def look_like_numbers(counts: Mapping[int, int]) -> bool:
+    """Whether integer labels are measurements beyond doubt, such as ages or prices; `counts` are by value.
+
+    Codes with gaps, or codes that begin anywhere, may still be classes: `check` reports what is wrong with them.
+    """
+    values = np.array(sorted(counts))
+    each = np.array([counts[value] for value in values.tolist()])
+    if are_classes(values, each):
+        return False
+    return _is_hill(each) or (not _is_dense(values) and len(values) * _RECORDS_PER_CLASS > int(each.sum()))
+
+
+def are_numbers(label: Label | Labels | None, counts: Mapping[str, Mapping[str, int]]) -> bool:
+    """Whether an integer label looks like numbers, given the samples of each value in each split."""
+    if label is None or label.task != "classification" or label.names:
+        return False
+    total: Counter[str] = Counter()
+    for split in counts.values():
+        total.update(split)
+    return bool(total) and look_like_numbers({int(name): count for name, count in total.items()})
+
+
+def _is_dense(values: NDArray[Any]) -> bool:
+    return bool(values[0] in (0, 1) and len(values) >= 0.8 * (values[-1] - values[0] + 1))
+
+
+def _is_hill(counts: NDArray[Any]) -> bool:
+    """Whether neighbouring values are similarly frequent, and those in the middle most, as with ages."""
+    smooth = np.convolve(counts, np.ones(3) / 3, mode="valid")
+    top = float(smooth.max())
+    is_uneven = counts.std() > 0.5 * counts.mean()
+    is_inner = smooth[0] < 0.5 * top and smooth[-1] < 0.5 * top
+    return bool(is_uneven and is_inner and np.corrcoef(counts[:-1], counts[1:])[0, 1] > 0.5)

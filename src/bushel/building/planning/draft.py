@@ -23,7 +23,7 @@ from bushel.building.planning.plan import Plan, PlanFacts, Rows
 from bushel.building.planning.probe import Probe, ToProbe
 from bushel.building.recipe import Recipe
 from bushel.data import splits
-from bushel.data.categories import Categories, Label, Labels, hash_values, labels_of, text_of
+from bushel.data.categories import Categories, Label, Labels, are_numbers, hash_values, labels_of, text_of
 from bushel.data.columns import BytesColumn, Pile, cut, joined, roomy, steps
 from bushel.data.schema import Schema
 from bushel.data.splits import Division, divide, ordered_rows, repeated, taken
@@ -314,6 +314,8 @@ class Draft:
         counts = self.label_counts = self._count_labels(labels)
         if labels.task != "classification" or self.train not in counts or self.frozen is not None:
             return
+        if are_numbers(labels, counts):
+            return
         absent = [name for name in self._column(labels.feature).names() if not counts[self.train].get(name)]
         if absent:
             more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
@@ -349,7 +351,7 @@ class Draft:
     def note_imbalance(self) -> None:
         """Note a class of the train split that has ten times as many samples as another."""
         counts = {name: count for name, count in self.label_counts.get(self.train, {}).items() if count}
-        if len(counts) < 2 or self.frozen is not None:
+        if len(counts) < 2 or self.frozen is not None or are_numbers(self.listed.labels, self.label_counts):
             return
         most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
         if counts[most] >= _IMBALANCED * counts[least]:

@@ -21,7 +21,7 @@ from bushel.building.planning.probe import NothingProbed, PartitionRows, Probe, 
 from bushel.building.planning.synthesis import balanced_source, repeat_key, save_repeats
 from bushel.building.recipe import Balance, Recipe
 from bushel.building.record_encoding import BlockEncoder
-from bushel.data.categories import hash_values
+from bushel.data.categories import are_numbers, hash_values
 from bushel.data.columns import BytesColumn
 from bushel.data.splits import draw, ordered_rows
 from bushel.errors import BushelError, MissingName
@@ -237,7 +237,7 @@ def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = Non
             facts[name] += count
     return Outline(
         splits=splits,
-        classes=made.facts.label_counts,
+        classes={} if are_numbers(made.facts.labels, made.facts.label_counts) else made.facts.label_counts,
         samples=made.samples,
         bytes=made.bytes,
         seconds=made.facts.sample_seconds * made.samples / (workers or available_cores()),

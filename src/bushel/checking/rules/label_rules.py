@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bushel.checking.collect.facts import MISSING, Data, SplitFacts
 from bushel.checking.collect.value_facts import RowSample
 from bushel.checking.findings import Finding, Location, count_of_things, rule
+from bushel.data.categories import look_like_numbers
 from bushel.errors import Fault
 
 MAX_CLASSES = 10_000  # more distinct integers are no classes
@@ -28,13 +29,19 @@ def _counts(data: Data) -> dict[int, int]:
 
 
 def is_classification(data: Data) -> bool:
-    """Whether labels are classes: integers of which there are far fewer than records."""
+    """Whether labels are classes: as declared, or integers of which there are far fewer than records."""
     if data.label is None or not data.label_is_integer or data.plan.is_regression:
         return False
-    if data.manifest is not None and data.manifest.label is not None:
-        return data.manifest.label.task == "classification"
+    declared = data.manifest.label if data.manifest is not None else None
+    if declared is not None and (declared.task != "classification" or declared.names):
+        return declared.task == "classification"
+    if "are_numbers" not in data.memo:
+        data.memo["are_numbers"] = data.plan.classes is None and look_like_numbers(_counts(data))
+    if declared is not None:  # a build calls all integers classes
+        return not data.memo["are_numbers"]
     counts = _counts(data)
-    return 0 < len(counts) <= MAX_CLASSES and len(counts) * 2 <= max(sum(counts.values()), 4)
+    is_far_less = 0 < len(counts) <= MAX_CLASSES and len(counts) * 2 <= max(sum(counts.values()), 4)
+    return is_far_less and not data.memo["are_numbers"]
 
 
 def _classes(data: Data) -> int | None:

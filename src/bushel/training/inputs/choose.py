@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.data.categories import are_classes
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.data.samples import sample_at
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, IMAGE_ENCODINGS, Feature, Schema
@@ -35,8 +36,7 @@ from bushel.transforms import apply_all, decode_audio, decode_image, fit_audio, 
 __all__ = ["choose_inputs", "choose_target", "describe_inputs", "describe_target"]
 
 MOST_CLASSES = 10_000
-_FEW_CLASSES = 20  # distinct integers up to which they are classes
-_DOUBTFUL = 10  # and beyond which the other choice is offered
+_DOUBTFUL = 10  # classes beyond which the other choice is offered
 _USUAL = ("label", "image/class/label", "class", "target", "y")
 LOOKED_AT = 5000  # records to sample for choosing kinds and fitting statistics
 _IMAGES_LOOKED_AT = 64
@@ -95,25 +95,8 @@ def _guess(split: Split, schema: Schema, name: str) -> TaskName:
     values = split.values(name)
     if isinstance(values, BytesColumn):
         return "classification"
-    return "classification" if _are_classes(flat_labels(name, values)) else "regression"
-
-
-def _are_classes(values: NDArray[Any]) -> bool:
-    """Whether integers are class codes: few, or dense from 0 or 1 and not distributed like a measurement."""
-    seen, counts = np.unique(values, return_counts=True)
-    if len(seen) <= _FEW_CLASSES:
-        return True
-    is_dense = seen[0] in (0, 1) and len(seen) >= 0.8 * (seen[-1] - seen[0] + 1)
-    return bool(is_dense and len(seen) <= len(values) // 4 and not _is_hill(counts))
-
-
-def _is_hill(counts: NDArray[Any]) -> bool:
-    """Whether neighbouring values are similarly frequent, and those in the middle most, as with ages."""
-    smooth = np.convolve(counts, np.ones(3) / 3, mode="valid")
-    top = float(smooth.max())
-    is_uneven = counts.std() > 0.5 * counts.mean()
-    is_inner = smooth[0] < 0.5 * top and smooth[-1] < 0.5 * top
-    return bool(is_uneven and is_inner and np.corrcoef(counts[:-1], counts[1:])[0, 1] > 0.5)
+    seen, counts = np.unique(flat_labels(name, values), return_counts=True)
+    return "classification" if are_classes(seen, counts) else "regression"
 
 
 def describe_target(target: Target, split: Split) -> str:
