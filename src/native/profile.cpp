@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t kLongestText = 80;
 constexpr std::uint64_t kSecondSeed = 0x62757368656c;
 constexpr std::uint64_t kListSeed = 1;
+constexpr std::size_t kTogether = 256;  // numbers that are counted together: they stay in the nearest cache
+constexpr std::size_t kShortText = 16;  // bytes of a text that can be known
 
 void widen(std::uint64_t& low, std::uint64_t& high, std::uint64_t value) {
   low = std::min(low, value);
@@ -111,6 +113,144 @@ std::uint64_t take_odd(FeatureProfile& profile, const float* values, std::size_t
     }
   }
   return finite;
+}
+
+// Up to sixteen bytes as two words, which with the size say what they are.
+void load_short(Bytes data, std::uint64_t words[2]) {
+  const std::uint8_t* const p = data.data();
+  const std::size_t size = data.size();
+  if (size >= 8) {
+    words[0] = load64(p);
+    words[1] = load64(p + size - 8);
+  } else if (size >= 4) {
+    words[0] = load32(p);
+    words[1] = load32(p + size - 4);
+  } else if (size > 0) {
+    words[0] = p[0];
+    words[1] = std::uint64_t{p[size / 2]} << 8 | p[size - 1];
+  } else {
+    words[0] = words[1] = 0;
+  }
+}
+
+// Both halves of a product: all bits of the factors reach all bits of the result.
+std::uint64_t fold_product(std::uint64_t a, std::uint64_t b) {
+  const auto product = static_cast<unsigned __int128>(a) * b;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+// Adds what a feature holds to the two hashes of a record, in which the order of features does not matter. They are
+// compared within one check and stored nowhere.
+void add_content(Bytes feature, const ContentSeeds& seeds, std::uint64_t* hashes) {
+  if (feature.size() > kShortText) {
+    hashes[0] += xxh64(feature, seeds.whole);
+    hashes[1] += xxh64(feature, seeds.whole ^ kSecondSeed);
+    return;
+  }
+  std::uint64_t words[2];
+  load_short(feature, words);
+  hashes[0] += fold_product(words[0] ^ seeds.keys[0], (words[1] ^ seeds.keys[1]) + feature.size());
+  hashes[1] += fold_product(words[0] ^ seeds.keys[2], (words[1] ^ seeds.keys[3]) + feature.size());
+}
+
+ContentSeeds seeds_of(Bytes name) {
+  ContentSeeds seeds;
+  seeds.whole = xxh64(name, 0) | 1;
+  for (std::size_t i = 0; i < seeds.keys.size(); ++i) seeds.keys[i] = xxh64(name, kSecondSeed + i);
+  return seeds;
+}
+
+// The smallest and the largest of some values, none of them NaN.
+template <typename T>
+void find_extremes(const T* values, std::size_t count, T& low, T& high) {
+  constexpr std::size_t kLanes = 8;
+  T lows[kLanes], highs[kLanes];
+  std::fill(lows, lows + kLanes, values[0]);
+  std::fill(highs, highs + kLanes, values[0]);
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const T v = values[i + lane];
+      lows[lane] = v < lows[lane] ? v : lows[lane];
+      highs[lane] = v > highs[lane] ? v : highs[lane];
+    }
+  low = *std::min_element(lows, lows + kLanes);
+  high = *std::max_element(highs, highs + kLanes);
+  for (; i < count; ++i) {
+    low = std::min(low, values[i]);
+    high = std::max(high, values[i]);
+  }
+}
+
+bool can_all_be_squared(const float* values, std::size_t count) {
+  std::size_t odd = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    odd += !(values[i] * values[i] <= std::numeric_limits<float>::max());  // also where it is NaN
+  return odd == 0;
+}
+
+// Takes one extreme of values that stand alone, each in the record of the same position.
+template <typename T>
+void take_extreme_of(const T* values, std::span<const std::uint64_t> records, T extreme, bool beyond, double& known,
+                     std::uint64_t& at, Sighting& where) {
+  const auto value = static_cast<double>(extreme);
+  if (beyond) {
+    std::size_t first = 0;
+    while (static_cast<double>(values[first]) != value) ++first;
+    known = value;
+    at = 0;
+    where.record = records[first];
+  }
+  if (value != known) return;
+  constexpr double kExact = 9007199254740992.0;  // from 2^53 on, several integers are the same double
+  if (std::is_same_v<T, float> || (value < kExact && value > -kExact)) {
+    at += count_equal(values, records.size(), extreme);
+  } else {
+    for (std::size_t i = 0; i < records.size(); ++i) at += static_cast<double>(values[i]) == value;
+  }
+}
+
+// As if every value were added to the tally alone. Where few are distinct, they are counted first.
+template <typename T>
+void add_to_tally(Tally& tally, const T* values, std::uint32_t file, std::span<const std::uint64_t> records) {
+  struct Slot {
+    std::uint64_t value, count, record;
+  };
+  std::array<Slot, 2 * kTally> slots{};
+  std::array<std::uint8_t, kTally> order;  // of the slots, as they were filled
+  std::size_t distinct = 0, done = 0;
+  const std::size_t room = kTally - tally.counts.size();
+  for (; done < records.size(); ++done) {
+    const std::uint64_t value = bits_of(values[done]);
+    std::size_t at = value * 0x9e3779b97f4a7c15u >> 57;
+    while (slots[at].count > 0 && slots[at].value != value) at = (at + 1) % slots.size();
+    if (slots[at].count == 0) {
+      if (distinct == kTally) break;
+      order[distinct++] = static_cast<std::uint8_t>(at);
+      slots[at].value = value;
+      slots[at].record = records[done];
+    }
+    ++slots[at].count;
+  }
+  std::size_t fresh = 0;
+  for (std::size_t i = 0; i < distinct; ++i) fresh += !tally.counts.contains(slots[order[i]].value);
+  if (done == records.size() && fresh <= room) {
+    for (std::size_t i = 0; i < distinct; ++i) {
+      const Slot& slot = slots[order[i]];
+      tally.add(slot.value, {file, slot.record}, slot.count);
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < records.size() && !tally.full; ++i) tally.add(bits_of(values[i]), {file, records[i]});
+}
+
+// The place of a text among those that are known, or of a free one; they are never more than half of all places.
+KnownText& find_known(KnownTexts& known, const std::uint64_t words[2], std::size_t size) {
+  std::size_t at = fold_product(words[0] ^ 0x9e3779b97f4a7c15u, words[1] ^ 0xc2b2ae3d27d4eb4fu) % known.size();
+  while (known[at].size > 0 &&
+         (known[at].size != size || known[at].words[0] != words[0] || known[at].words[1] != words[1]))
+    at = (at + 1) % known.size();
+  return known[at];
 }
 
 void take_extreme(bool beyond, double value, double& extreme, std::uint64_t& at, Sighting& where, Sighting place) {
@@ -243,24 +383,35 @@ ProfileRows Profile::add(Bytes file, std::span<const Extent> extents, std::uint3
   rows.columns.assign(request_.columns.size(), std::vector<std::int64_t>(extents.size(), kMissing));
   if (request_.hashes) rows.hashes.assign(2 * extents.size(), 0);
   file_ = file;
+  file_id_ = file_id;
+  try {
+    add_all(extents, first, rows);
+  } catch (...) {  // it was stopped: what was seen until then still counts
+    count_all_waiting();
+    throw;
+  }
+  count_all_waiting();
+  return rows;
+}
+
+void Profile::add_all(std::span<const Extent> extents, std::uint64_t first, ProfileRows& rows) {
   for (std::size_t row = 0; row < extents.size(); ++row) {
     const Extent extent = extents[row];
-    const Sighting place{file_id, first + row};
+    const Sighting place{file_id_, first + row};
     breathe(kHeader + extent.length);
     if (request_.verify) {
-      if (const Fault fault = bushel::verify(file, extent); fault != Fault::none) {
+      if (const Fault fault = bushel::verify(file_, extent); fault != Fault::none) {
         rows.faults.push_back({row, fault, -1});
         continue;
       }
     }
-    if (!locator_.locate({file.data() + extent.offset + kHeader, extent.length}) || !is_readable()) {
+    if (!locator_.locate({file_.data() + extent.offset + kHeader, extent.length}) || !read_all()) {
       rows.faults.push_back({row, Fault::malformed, -1});
       malformed_.add(place);
     } else {
       take_record(place, rows, row);
     }
   }
-  return rows;
 }
 
 // Decodes into ints_ or floats_.
@@ -276,18 +427,41 @@ bool Profile::decode(Slice feature) {
   return true;
 }
 
-// The whole record is opened first, so that a malformed one leaves no trace. A list that does not hold varints is cheap
-// to open and is decoded only once, when its values are used.
-bool Profile::is_readable() {
-  for (std::size_t c = 0; c < locator_.names().size(); ++c) {
+// The whole record is read first, so that a malformed one leaves no trace. What holds one value is kept in singles_; a
+// list that does not hold varints is cheap to open and is decoded only once, when its values are used.
+bool Profile::read_all() {
+  const std::size_t count = locator_.names().size();
+  if (singles_.size() < count) singles_.resize(count);
+  for (std::size_t c = 0; c < count; ++c) {
     const Slice slice = locator_.slices()[c];
     bool readable = true;
     if (!locator_.names()[c].sequence) {
-      readable = feature_.open(slice, file_) && (feature_.kind() != Kind::int64s || decode(slice));
+      readable = read_single(slice, singles_[c]);
     } else if (slice.data) {
       readable = for_each_step(slice.bytes(), [&](Slice step) { readable = readable && decode(step); }) && readable;
     }
     if (!readable) return false;
+  }
+  return true;
+}
+
+bool Profile::read_single(Slice slice, Single& single) {
+  single.kind = Kind::none;
+  if (slice.size == 0) return true;
+  const std::uint8_t field = slice.data[0];
+  if (field == tag(2, WireType::length) && read_one(slice, single.number)) {
+    single.kind = Kind::floats;
+  } else if (field == tag(3, WireType::length) && read_one(slice, single.whole)) {
+    single.kind = Kind::int64s;
+  } else if (field == tag(1, WireType::length) && read_one(slice, single.text)) {
+    single.kind = Kind::bytes;
+  } else {
+    if (!feature_.open(slice, file_)) return false;
+    if (feature_.kind() == Kind::int64s && !decode(slice)) return false;
+    if (feature_.kind() == Kind::int64s && feature_.count() == 1) {  // below 0, most often
+      single.kind = Kind::int64s;
+      single.whole = ints_[0];
+    }
   }
   return true;
 }
@@ -298,6 +472,7 @@ void Profile::learn_names() {
     profiles_.emplace_back();
     profiles_[c].name = names[c].text;
     profiles_[c].sequence = names[c].sequence;
+    waiting_.emplace_back();
     const auto column = std::find(request_.columns.begin(), request_.columns.end(), names[c].text);
     column_of_.push_back(column == request_.columns.end() || names[c].sequence
                              ? -1
@@ -305,14 +480,17 @@ void Profile::learn_names() {
     const auto& left_out = request_.identity;
     const bool counts = std::find(left_out.begin(), left_out.end(), names[c].text) == left_out.end();
     const Bytes text{reinterpret_cast<const std::uint8_t*>(names[c].text.data()), names[c].text.size()};
-    name_hashes_.push_back(counts ? xxh64(text, 0) | 1 : 0);
+    seeds_.push_back(counts ? seeds_of(text) : ContentSeeds{});
     marks_.push_back(xxh64(text, names[c].sequence ? kListSeed : 0));
   }
 }
 
-std::int64_t Profile::scalar() const {
-  if (feature_.count() != 1) return kMissing;
-  if (feature_.kind() == Kind::int64s) return ints_[0];
+std::int64_t Profile::scalar(std::size_t column) const {
+  const Single& single = singles_[column];
+  if (single.kind == Kind::int64s) return single.whole;
+  if (single.kind == Kind::floats) return std::bit_cast<std::int64_t>(static_cast<double>(single.number));
+  if (single.kind == Kind::bytes) return static_cast<std::int64_t>(xxh64(single.text, 0));
+  if (feature_.count() != 1) return kMissing;  // the feature that was taken last
   if (feature_.kind() == Kind::floats) return std::bit_cast<std::int64_t>(static_cast<double>(floats_[0]));
   std::uint64_t hash = 0;
   feature_.for_each_bytes([&](Bytes value) { hash = xxh64(value, 0); });
@@ -321,37 +499,240 @@ std::int64_t Profile::scalar() const {
 
 void Profile::take_record(Sighting place, ProfileRows& rows, std::size_t row) {
   ++records_;
-  learn_names();
+  if (profiles_.size() < locator_.names().size()) learn_names();
   bool some = false, lists = false;
   std::uint64_t signature = 0;
+  std::uint64_t content[2] = {};
   for (std::size_t c = 0; c < profiles_.size(); ++c) {
     const Slice slice = locator_.slices()[c];
-    FeatureProfile& profile = profiles_[c];
     if (!slice.data) continue;
     some = true;
     signature += marks_[c];
-    if (request_.hashes && name_hashes_[c]) {
-      rows.hashes[2 * row] += xxh64(slice.bytes(), name_hashes_[c]);
-      rows.hashes[2 * row + 1] += xxh64(slice.bytes(), name_hashes_[c] ^ kSecondSeed);
-    }
+    if (request_.hashes && seeds_[c].whole) add_content(slice.bytes(), seeds_[c], content);
+    FeatureProfile& profile = profiles_[c];
     if (profile.sequence) {
       lists = true;
       ++profile.records;
       for_each_step(slice.bytes(), [&](Slice step) { take_feature(profile, step, place); });
       continue;
     }
-    take_feature(profile, slice, place);
-    profile.records += feature_.kind() != Kind::none;
-    if (column_of_[c] >= 0) rows.columns[static_cast<std::size_t>(column_of_[c])][row] = scalar();
+    if (singles_[c].kind != Kind::none) {
+      take_single(c, place);
+    } else {
+      if (waiting_[c].kind != Kind::none) {
+        count_waiting(c);
+        forget_texts(c);
+        waiting_[c].kind = Kind::none;
+      }
+      take_feature(profile, slice, place);
+      profile.records += feature_.kind() != Kind::none;
+    }
+    if (column_of_[c] >= 0) rows.columns[static_cast<std::size_t>(column_of_[c])][row] = scalar(c);
+  }
+  if (request_.hashes && (content[0] | content[1])) {
+    rows.hashes[2 * row] = xxh64(content[0], content[1]) | 1;
+    rows.hashes[2 * row + 1] = xxh64(content[1], content[0]);
+  }
+  take_signature(signature, place);
+  if (!some) empty_.add(place);
+  with_lists_ += lists;
+}
+
+void Profile::take_signature(std::uint64_t signature, Sighting place) {
+  if (signature == last_signature_ && last_signatures_ > 0) {
+    ++last_signatures_;
+    return;
   }
   signatures_.add(signature, place);
-  if (signatures_.counts.contains(signature) && !signature_names_.contains(signature)) {
+  if (!signatures_.counts.contains(signature)) return;
+  if (!signature_names_.contains(signature)) {
     std::vector<std::string>& names = signature_names_[signature];
     for (std::size_t c = 0; c < profiles_.size(); ++c)
       if (locator_.slices()[c].data) names.push_back(profiles_[c].name);
   }
-  if (!some) empty_.add(place);
-  with_lists_ += lists;
+  if (last_signatures_ > 1) signatures_.counts.at(last_signature_) += last_signatures_ - 1;
+  last_signature_ = signature;
+  last_signatures_ = 1;
+}
+
+void Profile::take_single(std::size_t column, Sighting place) {
+  const Single& single = singles_[column];
+  if (single.kind == Kind::bytes) return take_text(column, place);
+  Waiting& waiting = waiting_[column];
+  if (waiting.kind != single.kind || waiting.records.size() == kTogether) {
+    count_waiting(column);
+    if (waiting.kind == Kind::bytes) forget_texts(column);
+    waiting.kind = single.kind;
+  }
+  if (single.kind == Kind::floats) {
+    waiting.floats.push_back(single.number);
+  } else {
+    waiting.ints.push_back(single.whole);
+  }
+  waiting.records.push_back(place.record);
+}
+
+namespace {
+
+struct Look {
+  bool is_text = false, is_number = false, is_padded = false;
+};
+
+Look take_value(FeatureProfile& profile, Bytes value, Sighting place) {
+  widen(profile.min_size, profile.max_size, value.size());
+  if (profile.sizes.counts.size() == 1 && profile.sizes.counts.begin()->first == value.size()) {
+    ++profile.sizes.counts.begin()->second;
+  } else if (!profile.sizes.full) {
+    profile.sizes.add(value.size(), place);
+  }
+  const auto format = static_cast<std::size_t>(format_of(value));
+  ++profile.formats[format];
+  if (profile.format_places[format].first.size() < kShown) profile.format_places[format].add(place);
+  if (value.empty()) {
+    profile.empty.add(place);
+    return {};
+  }
+  if (format != 0 || !is_text(value)) {
+    profile.not_text.add(place);
+    return {};
+  }
+  const Look look{true, is_number(value), is_space(value.front()) || is_space(value.back())};
+  ++profile.texts;
+  profile.numeric_texts += look.is_number;
+  if (look.is_padded) profile.padded.add(place);
+  return look;
+}
+
+// Counts a text that stands alone in its record; its hash.
+std::uint64_t take_scalar_text(FeatureProfile& profile, Bytes text, Sighting place) {
+  const std::uint64_t hash = xxh64(text, 0);
+  profile.scalars.add(hash, place);
+  if (profile.texts_by_hash.size() < kTally && !profile.texts_by_hash.contains(hash))
+    profile.texts_by_hash.emplace(
+        hash, std::string(reinterpret_cast<const char*>(text.data()), std::min(text.size(), kLongestText)));
+  return hash;
+}
+
+// What every feature that holds one value has in common: `count` of them, in these records or in any.
+void take_ones(FeatureProfile& profile, Kind kind, std::uint64_t count, std::uint32_t file,
+               std::span<const std::uint64_t> records) {
+  profile.kinds[static_cast<std::size_t>(kind)] += count;
+  Sightings& places = profile.kind_places[static_cast<std::size_t>(kind)];
+  for (std::size_t i = 0; i < records.size() && places.first.size() < kShown; ++i) places.add({file, records[i]});
+  profile.lengths.add(1, {file, records.empty() ? 0 : records[0]}, count);
+  widen(profile.min_count, profile.max_count, 1);
+  profile.values += count;
+  profile.records += count;
+}
+
+// As if each of these values were taken alone, in its record.
+template <typename T>
+void take_together(FeatureProfile& profile, const T* values, std::uint32_t file,
+                   std::span<const std::uint64_t> records) {
+  const std::size_t count = records.size();
+  T low{}, high{};
+  find_extremes(values, count, low, high);
+  double sum = profile.sum, squares = profile.squares;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto value = static_cast<double>(values[i]);
+    sum += value;
+    squares += std::is_same_v<T, float> ? static_cast<double>(values[i] * values[i]) : value * value;
+  }
+  profile.sum = sum;
+  profile.squares = squares;
+  profile.finite += count;
+  profile.zeros += count_equal(values, count, T{0});
+  const bool below = static_cast<double>(low)<profile.min, above = static_cast<double>(high)> profile.max;
+  if (below) profile.min_place.file = file;
+  if (above) profile.max_place.file = file;
+  take_extreme_of(values, records, low, below, profile.min, profile.at_min, profile.min_place);
+  take_extreme_of(values, records, high, above, profile.max, profile.at_max, profile.max_place);
+  profile.sample.add(values, count);
+  if (!profile.scalars.full) add_to_tally(profile.scalars, values, file, records);
+}
+
+}  // namespace
+
+void Profile::count_waiting(std::size_t column) {
+  Waiting& waiting = waiting_[column];
+  if (waiting.records.empty()) return;
+  FeatureProfile& profile = profiles_[column];
+  const std::span<const std::uint64_t> records = waiting.records;
+  take_ones(profile, waiting.kind, records.size(), file_id_, records);
+  if (!request_.values) {
+  } else if (waiting.kind == Kind::int64s) {
+    take_together(profile, waiting.ints.data(), file_id_, records);
+  } else if (can_all_be_squared(waiting.floats.data(), records.size())) {
+    take_together(profile, waiting.floats.data(), file_id_, records);
+  } else {
+    for (std::size_t i = 0; i < records.size(); ++i)
+      take_numbers(profile, &waiting.floats[i], 1, Sighting{file_id_, records[i]});
+  }
+  waiting.floats.clear();
+  waiting.ints.clear();
+  waiting.records.clear();
+}
+
+void Profile::count_all_waiting() {
+  for (std::size_t c = 0; c < profiles_.size(); ++c) {
+    count_waiting(c);
+    count_texts(c);
+  }
+  if (last_signatures_ > 1) signatures_.counts.at(last_signature_) += last_signatures_ - 1;
+  last_signatures_ = 0;
+}
+
+// A text becomes known when it was counted, nothing about it is odd and all places that are shown have been seen.
+// Nothing is known where a tally could become full: its counts are of what came before.
+void Profile::take_text(std::size_t column, Sighting place) {
+  Waiting& waiting = waiting_[column];
+  if (waiting.kind != Kind::bytes) {
+    count_waiting(column);
+    waiting.kind = Kind::bytes;
+  }
+  const Bytes text = singles_[column].text;
+  const bool is_short = text.size() - 1 < kShortText;
+  std::uint64_t words[2];
+  if (is_short && waiting.texts) {
+    load_short(text, words);
+    if (KnownText& known = find_known(*waiting.texts, words, text.size()); known.size > 0) {
+      ++known.count;
+      return;
+    }
+  }
+  FeatureProfile& profile = profiles_[column];
+  take_ones(profile, Kind::bytes, 1, place.file, {&place.record, 1});
+  const Look look = take_value(profile, text, place);
+  if (!look.is_text || profile.scalars.full) return;
+  const std::uint64_t hash = take_scalar_text(profile, text, place);
+  if (profile.sizes.counts.size() >= kTally || profile.scalars.counts.size() >= kTally) return forget_texts(column);
+  const bool is_shown = profile.kind_places[static_cast<std::size_t>(Kind::bytes)].first.size() >= kShown &&
+                        profile.format_places[0].first.size() >= kShown;
+  if (!is_short || look.is_padded || !is_shown || waiting.forgot_texts) return;
+  if (!waiting.texts) waiting.texts = std::make_unique<KnownTexts>();
+  load_short(text, words);
+  find_known(*waiting.texts, words, text.size()) = {{words[0], words[1]}, hash, 0, text.size(), look.is_number};
+}
+
+void Profile::count_texts(std::size_t column) {
+  if (!waiting_[column].texts) return;
+  FeatureProfile& profile = profiles_[column];
+  for (KnownText& known : *waiting_[column].texts) {
+    if (known.count == 0) continue;
+    take_ones(profile, Kind::bytes, known.count, file_id_, {});
+    profile.sizes.add(known.size, {}, known.count);
+    profile.formats[0] += known.count;
+    profile.texts += known.count;
+    profile.numeric_texts += known.is_number ? known.count : 0;
+    profile.scalars.add(known.hash, {}, known.count);
+    known.count = 0;
+  }
+}
+
+void Profile::forget_texts(std::size_t column) {
+  count_texts(column);
+  waiting_[column].texts.reset();
+  waiting_[column].forgot_texts = true;
 }
 
 void Profile::take_feature(FeatureProfile& profile, Slice feature, Sighting place) {
@@ -437,32 +818,8 @@ void Profile::take_numbers(FeatureProfile& profile, const T* values, std::size_t
 void Profile::take_bytes(FeatureProfile& profile, Sighting place) {
   const bool single = feature_.count() == 1;
   feature_.for_each_bytes([&](Bytes value) {
-    widen(profile.min_size, profile.max_size, value.size());
-    if (profile.sizes.counts.size() == 1 && profile.sizes.counts.begin()->first == value.size()) {
-      ++profile.sizes.counts.begin()->second;
-    } else if (!profile.sizes.full) {
-      profile.sizes.add(value.size(), place);
-    }
-    const auto format = static_cast<std::size_t>(format_of(value));
-    ++profile.formats[format];
-    if (profile.format_places[format].first.size() < kShown) profile.format_places[format].add(place);
-    if (value.empty()) {
-      profile.empty.add(place);
-      return;
-    }
-    if (format != 0 || !is_text(value)) {
-      profile.not_text.add(place);
-      return;
-    }
-    ++profile.texts;
-    profile.numeric_texts += is_number(value);
-    if (is_space(value.front()) || is_space(value.back())) profile.padded.add(place);
-    if (!single || profile.scalars.full) return;
-    const std::uint64_t hash = xxh64(value, 0);
-    profile.scalars.add(hash, place);
-    if (profile.texts_by_hash.size() < kTally && !profile.texts_by_hash.contains(hash))
-      profile.texts_by_hash.emplace(
-          hash, std::string(reinterpret_cast<const char*>(value.data()), std::min(value.size(), kLongestText)));
+    if (take_value(profile, value, place).is_text && single && !profile.scalars.full)
+      take_scalar_text(profile, value, place);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,25 @@ struct FeatureProfile {
   void merge(const FeatureProfile& other);
 };
 
+// A short text that came before and has nothing odd about it: one that comes again is only counted.
+struct KnownText {
+  std::uint64_t words[2] = {};
+  std::uint64_t hash = 0, count = 0;
+  std::size_t size = 0;  // 0: none is here
+  bool is_number = false;
+};
+using KnownTexts = std::array<KnownText, 2 * kTally>;
+
+// Values of one feature that stand alone in their records, and wait until there are enough to be counted together.
+struct Waiting {
+  Kind kind = Kind::none;
+  std::vector<float> floats;
+  std::vector<std::int64_t> ints;
+  std::vector<std::uint64_t> records;  // of each number
+  std::unique_ptr<KnownTexts> texts;
+  bool forgot_texts = false;  // for good
+};
+
 // What to return of each record.
 struct ProfileRequest {
   std::vector<std::string> columns;   // scalars, or hashes of bytes
@@ -92,6 +112,12 @@ struct ProfileRows {
 };
 
 inline constexpr std::int64_t kMissing = INT64_MIN;
+
+// What a feature's name adds to the hash of its content; none: it is no part of it.
+struct ContentSeeds {
+  std::uint64_t whole = 0;
+  std::array<std::uint64_t, 4> keys{};
+};
 
 class Profile {
  public:
@@ -116,29 +142,50 @@ class Profile {
  private:
   template <typename Archive>
   void pass(Archive& archive);
-  bool is_readable();
+  // The value of a feature that holds one number or text; none: it holds something else.
+  struct Single {
+    Kind kind = Kind::none;
+    float number = 0;
+    std::int64_t whole = 0;
+    Bytes text;
+  };
+
+  void add_all(std::span<const Extent> extents, std::uint64_t first, ProfileRows& rows);
+  bool read_all();
+  bool read_single(Slice slice, Single& single);
   bool decode(Slice feature);
   void take_record(Sighting place, ProfileRows& rows, std::size_t row);
+  void take_single(std::size_t column, Sighting place);
+  void take_text(std::size_t column, Sighting place);
   void take_feature(FeatureProfile& profile, Slice feature, Sighting place);
+  void take_signature(std::uint64_t signature, Sighting place);
+  void count_waiting(std::size_t column);
+  void count_texts(std::size_t column);
+  void forget_texts(std::size_t column);
+  void count_all_waiting();
   template <typename T>
   void take_numbers(FeatureProfile& profile, const T* values, std::size_t count, Sighting place);
   void take_bytes(FeatureProfile& profile, Sighting place);
-  std::int64_t scalar() const;
+  std::int64_t scalar(std::size_t column) const;
   void learn_names();
 
   Bytes file_;
+  std::uint32_t file_id_ = 0;
   Locator locator_;
   ProfileRequest request_;
   Feature feature_;
   std::vector<std::int64_t> ints_;
   std::vector<float> floats_;
   std::vector<FeatureProfile> profiles_;
-  std::vector<int> column_of_;              // by name: which requested column it is, or -1
-  std::vector<std::uint64_t> name_hashes_;  // by name; 0: not part of the content
-  std::vector<std::uint64_t> marks_;        // by name; those of a record's features add up to its signature
+  std::vector<Single> singles_;       // by name, of the last record
+  std::vector<Waiting> waiting_;      // by name
+  std::vector<int> column_of_;        // by name: which requested column it is, or -1
+  std::vector<ContentSeeds> seeds_;   // by name
+  std::vector<std::uint64_t> marks_;  // by name; those of a record's features add up to its signature
   std::uint64_t records_ = 0, with_lists_ = 0;
   Sightings malformed_, empty_;
   Tally signatures_;
+  std::uint64_t last_signature_ = 0, last_signatures_ = 0;  // that of the record before, and how many had it
   std::map<std::uint64_t, std::vector<std::string>> signature_names_;
 };
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -62,6 +63,31 @@ std::string any_record(build::Random& random) {
   if (!random.one_in(3))
     entries += entry("t", strings({std::vector<std::string>{"a ", "7", "", "word"}[random.below(4)]}));
   return example(entries);
+}
+
+// One value, mostly of few kinds, so that it waits for others; now and then something that cannot.
+std::string any_value(build::Random& random, std::uint64_t distinct) {
+  const float odd[] = {NAN, -std::numeric_limits<float>::infinity(), 3e38f, -0.0f};
+  const std::string texts[] = {"", " padded", "\x01", "7.5", "a text of more than sixteen bytes", "\xff\xd8\xff\xe0"};
+  const std::uint64_t n = random.below(distinct);
+  switch (random.below(40)) {
+    case 0:
+      return floats({odd[random.below(4)]});
+    case 1:
+      return ints({random.any_int(), 5});
+    case 2:
+      return strings({texts[random.below(6)]});
+    case 3:
+      return strings({"two", "texts"});
+    case 4:
+      return ints({INT64_MIN + static_cast<std::int64_t>(n)});
+    default:
+      break;
+  }
+  const std::uint64_t kind = distinct % 3;
+  if (kind == 0) return floats({static_cast<float>(n) - 3});
+  if (kind == 1) return ints({static_cast<std::int64_t>(n) - 3});
+  return strings({"text " + std::to_string(n)});
 }
 
 }  // namespace
@@ -177,6 +203,43 @@ TEST(profile, two_profiles_merged_are_one_over_all_records) {
     CHECK(first.records() == whole.records() && same(first.empty(), whole.empty()));
     CHECK(first.signatures().counts == whole.signatures().counts);
     for (const FeatureProfile& expected : whole.features()) CHECK(same(feature(first, expected.name), expected));
+  }
+}
+
+TEST(profile, values_that_are_counted_together_count_as_if_each_came_alone) {
+  build::Random random(11);
+  for (const std::uint64_t distinct : {3, 4, 5, 63, 64, 65, 300, 301, 302}) {
+    std::vector<std::string> records;
+    for (int i = 0; i < 1500; ++i)
+      records.push_back(example(entry("some", any_value(random, distinct)) +
+                                (random.one_in(20) ? "" : entry("other", ints({random.any_int() % 7})))));
+    Profile together(hashing()), alone(hashing());
+    const ProfileRows rows = add_to(together, records, 2);
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const ProfileRows row = add_to(alone, {records[i]}, 2, i);
+      CHECK(row.hashes[0] == rows.hashes[2 * i] && row.hashes[1] == rows.hashes[2 * i + 1]);
+    }
+    CHECK(together.save() == alone.save());
+  }
+}
+
+TEST(profile, contents_of_any_size_have_different_hashes) {
+  Profile profile(hashing());
+  std::vector<std::string> records;
+  for (std::int64_t i = 0; i < 20000; ++i)
+    records.push_back(example(entry("a", ints({i % 100})) + entry("b", ints({(i / 100) << (i % 50)})) +
+                              entry("c", strings({std::string(static_cast<std::size_t>(i % 24), 'c')}))));
+  const ProfileRows rows = add_to(profile, records);
+  std::vector<std::uint64_t> first, second;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    first.push_back(rows.hashes[2 * i]);
+    second.push_back(rows.hashes[2 * i + 1]);
+  }
+  std::sort(records.begin(), records.end());
+  const auto distinct = std::unique(records.begin(), records.end()) - records.begin();
+  for (std::vector<std::uint64_t>* hashes : {&first, &second}) {
+    std::sort(hashes->begin(), hashes->end());
+    CHECK(std::unique(hashes->begin(), hashes->end()) - hashes->begin() == distinct);
   }
 }
 
