@@ -904,7 +904,11 @@ void pass(A& archive, std::string& text) {
 template <typename A, typename T>
 void pass(A& archive, std::vector<T>& values) {
   values.resize(archive.count(values.size()));
-  for (T& value : values) pass(archive, value);
+  if constexpr (std::is_arithmetic_v<T>) {
+    archive.bytes(values.data(), values.size() * sizeof(T));
+  } else {
+    for (T& value : values) pass(archive, value);
+  }
 }
 
 template <typename A, typename T, std::size_t n>

@@ -11,6 +11,7 @@ import bushel
 import bushel.records.files
 import bushel.records.index
 from bushel import _native
+from bushel.checking import checker
 from bushel.checking.collect import one_pass
 from bushel.checking.finding_formats import to_json
 from bushel.parallel import Crew
@@ -89,6 +90,37 @@ def test_processes_that_share_out_a_large_dataset_find_the_same(dataset, monkeyp
     assert hired == [0, 2]  # first what they are forked from
     assert shared.timings["read"].cores is not None
     assert list(shared.timings) == ["read", "rules"]
+    assert to_json(shared.findings, shared.checked) == to_json(alone.findings, alone.checked)
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A built dataset of numbers and words, in parts of a few hundred records each."""
+    rng = np.random.default_rng(0)
+    columns = {f"f{i}": rng.standard_normal(6000).astype(np.float32) for i in range(4)}
+    columns |= {"i": rng.integers(0, 9, 6000), "word": [f"w{n % 7}" for n in range(6000)], "label": np.arange(6000) % 3}
+    for column in columns.values():
+        column[5000:5040] = column[100:140]  # copies
+    columns["i"][17::900] = -999  # a sentinel
+    bushel.build(columns, tmp_path / "data", shards=3, run=bushel.Run(workers=1))
+    monkeypatch.setattr(one_pass, "PART_BYTES", 20_000)
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_threads_that_share_out_a_large_table_find_the_same(table, monkeypatch, cores):
+    alone = bushel.check(table)
+    tasks = []
+    run = checker._Threads.run
+    monkeypatch.setattr(
+        checker._Threads, "run", lambda self, work, some, **k: tasks.extend(some) or run(self, work, some, **k)
+    )
+    monkeypatch.setattr(checker, "_LARGE", 1)
+    monkeypatch.setattr(checker, "available_cores", lambda: cores)
+    monkeypatch.setattr(Crew, "hire", lambda *_: pytest.fail("a table needs no processes"))
+    shared = bushel.check(table)
+    assert len(tasks) > 3 * 3
+    assert {finding.rule for finding in shared} >= {"VAL003", "SPL008"}
     assert to_json(shared.findings, shared.checked) == to_json(alone.findings, alone.checked)
 
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from bushel.checking.collect.facts import Data, FileFacts, ReadingPlan
-from bushel.checking.collect.one_pass import PART_BYTES, FileEngine, Interrupted, list_data, read_data
+from bushel.checking.collect.one_pass import (
+    PART_BYTES,
+    FeatureRoles,
+    FileEngine,
+    Interrupted,
+    list_data,
+    read_data,
+)
 from bushel.checking.finding_formats import page_text, report_html, summary
 from bushel.checking.findings import (
     FAMILIES,
@@ -32,8 +40,8 @@ from bushel.checking.findings import (
 from bushel.checking.findings import select as select_rules
 from bushel.data.tf_descriptions import read_pbtxt
 from bushel.errors import BushelError, FileProblem
-from bushel.parallel import Crew, SharedFolder, Stopwatch, Timing, available_cores
-from bushel.records.manifest import Manifest
+from bushel.parallel import Ahead, Crew, SharedFolder, Stopwatch, Timing, available_cores
+from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.storage import AnyPath, as_path, disk_folders, disk_sizes
 
 _LARGE = 256 << 20  # bytes of data that processes share out
@@ -119,7 +127,7 @@ def check(
     paths = _paths_of(data)
     with ExitStack() as stack:
         crew = stack.enter_context(closing(Crew()))
-        if engine is None and _are_large(paths or ()):
+        if engine is None and _will_need_processes(paths or ()):
             crew.hire(0, _MODULES)  # which they import while this process imports the rules
         all_rules()
         stack.enter_context(rules_as_they_were())
@@ -168,6 +176,26 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
     return None if opened is None else list(opened)
 
 
+class _Threads:
+    """Looks at files in threads of this process, as an engine does elsewhere: the core does nearly all of the work."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def look(self, reads: Sequence[Path], writes: Sequence[SharedFolder], versions: Mapping[str, str]) -> None:
+        """Nothing: this process sees them."""
+
+    def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], *, memory: int = 0) -> Iterator[Any]:  # noqa: ARG002
+        with Ahead(work, tasks, threads=self._threads, ahead=4 * self._threads) as results:
+            yield from results
+
+    def cpu_seconds(self) -> float:
+        return 0.0  # it is this process's
+
+    def close(self) -> None:
+        """Nothing: threads end with their tasks."""
+
+
 class _Processes:
     """Looks at files in processes of this machine, as an engine does on others."""
 
@@ -188,19 +216,32 @@ class _Processes:
         self._crew.close()
 
 
-def _are_large(paths: Iterable[AnyPath]) -> bool:
-    """Whether so much is at these paths that processes will probably share it out."""
+def _will_need_processes(paths: Iterable[AnyPath]) -> bool:
+    """Whether so much is at these paths that processes may share it out."""
     sizes = disk_sizes([*paths, *(file for folder in disk_folders(paths) for file in folder.iterdir())])
-    return available_cores() > 1 and sum(sizes) >= _LARGE
+    return available_cores() > 1 and sum(sizes) >= _LARGE and not any(map(_is_table, disk_folders(paths)))
 
 
-def _processes_for(files: Sequence[FileFacts], manifest: Manifest | None, crew: Crew) -> FileEngine | None:
-    """Processes that share out the files, where there is so much to read that starting them pays; else None."""
+def _is_table(folder: Path) -> bool:
+    """Whether a dataset holds numbers and words only, as far as its manifest says."""
+    try:
+        schema = read_manifest(folder).schema if has_manifest(folder) else None
+    except FileProblem:  # reported when the data is listed
+        return False
+    return schema is not None and all(feature.encoding == "list" for feature in schema.features.values())
+
+
+def _engine_for(
+    files: Sequence[FileFacts], manifest: Manifest | None, crew: Crew, found: FeatureRoles
+) -> FileEngine | None:
+    """Who shares out the files, where there is so much to read that this pays; else None."""
     cores = available_cores()
     sizes = disk_sizes(file.path for file in files)
     # Files that bushel built have indexes, so they can be cut.
     tasks = len(sizes) if manifest is None else sum(max(1, size // PART_BYTES) for size in sizes)
-    return _Processes(cores, crew) if cores > 1 and tasks >= cores and sum(sizes) >= _LARGE else None
+    if tasks < cores or sum(sizes) < _LARGE:
+        return None
+    return _Processes(cores, crew) if cores > 1 and found.need_processes else _Threads(cores)
 
 
 class _Checks:
@@ -277,7 +318,13 @@ class _Checks:
         files, manifest, missing = list_data(paths, against)
         if not files and missing:
             raise missing[0]
-        engine = self.engine or _processes_for(files, manifest, self.crew)
+        engine = self.engine
+
+        def engine_for(found: FeatureRoles) -> FileEngine | None:
+            nonlocal engine
+            engine = engine or _engine_for(files, manifest, self.crew, found)
+            return engine
+
         try:
             if engine is not None:
                 engine.look([as_path(path) for path in (*paths, *against)], (), {})
@@ -289,7 +336,7 @@ class _Checks:
                 plan=self.plan,
                 aspects=aspects_needed(self.rules),
                 progress=self.progress,
-                engine=engine,
+                engine_for=engine_for,
             )
         finally:
             if engine is not None:
@@ -343,21 +390,27 @@ class _Checks:
             self.checked["contract"] = self.contract.path
 
     def apply(self) -> None:
-        """Run every rule that has what it needs."""
+        """Run every rule that has what it needs; those that look at data, beside each other."""
         subjects = {"data": self.data, "script": self.script, "model": self.model, "probe": self.probe, "run": None}
         subjects |= {"contract": self.contract, "execution": self.execution}
-        for rule in self.rules:
-            subject = subjects[rule.subject]
-            if subject is None:
-                continue
-            try:
-                self.findings.extend(rule.run(subject))
-            except BushelError:
-                raise
-            except Exception as error:
-                if rule.id[:3] in FAMILIES:
-                    raise
-                raise BushelError(f"rule {rule.id} failed: {type(error).__name__}: {error}") from error
+        rules = [rule for rule in self.rules if subjects[rule.subject] is not None]
+        beside = {rule.id: rule for rule in rules if rule.subject == "data" and rule.id[:3] in FAMILIES}
+        look = partial(_findings_of, subject=self.data)
+        with Ahead(look, beside.values(), threads=available_cores(), ahead=len(beside)) as found:
+            found.start()
+            for rule in rules:
+                self.findings += next(found) if rule.id in beside else _findings_of(rule, subjects[rule.subject])
+
+
+def _findings_of(rule: Rule, subject: Any) -> list[Finding]:
+    try:
+        return list(rule.run(subject))
+    except BushelError:
+        raise
+    except Exception as error:
+        if rule.id[:3] in FAMILIES:
+            raise
+        raise BushelError(f"rule {rule.id} failed: {type(error).__name__}: {error}") from error
 
 
 # Files that a script may read and no rule does: tables, texts, arrays and pictures.

@@ -114,7 +114,7 @@ class RecordFile:
             for chunk in _cut_into_chunks(self, pieces, max_bytes, on_fault, opened.read_again):
                 yield chunk if opened.read_again is None else _verified(chunk, opened.read_again)
 
-    def chunks_between(self, begin: int, end: int, first: int) -> Iterator[Chunk]:
+    def chunks_between(self, begin: int, end: int, first: int, *, max_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         """The records between two bytes of an uncompressed file on disk; the first of them has this number.
 
         Raises `CorruptRecord` unless the headers lead from one byte to the other.
@@ -122,7 +122,7 @@ class RecordFile:
         with open_in_order(self.path) as opened:
             memory = next(memory for _, memory in opened.pieces())[:end]
             while begin < end:
-                extents, code, following = _native.scan(memory, begin, 1 << 20, CHUNK_BYTES)
+                extents, code, following = _native.scan(memory, begin, 1 << 20, max_bytes)
                 if len(extents):
                     yield Chunk(memory, extents, first, 0)
                 first, begin = first + len(extents), following

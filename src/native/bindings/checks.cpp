@@ -1,8 +1,11 @@
 // Facts about all records, from which schemas are inferred and findings are made.
+#include <nanobind/stl/pair.h>
+
 #include <array>
 
 #include "bindings/bindings.h"
 #include "bindings/conversion.h"
+#include "matrix.h"
 #include "profile.h"
 #include "shuffle.h"
 #include "survey.h"
@@ -197,6 +200,25 @@ void merge_saved(Profile& profile, nb::handle saved) {
   profile.merge(other);
 }
 
+// (values by row, whether each column holds bytes).
+nb::tuple make_matrix(nb::handle file, const Extents& extents, nb::sequence columns) {
+  const View view(file);
+  std::vector<MatrixColumn> wanted;
+  std::size_t width = 0;
+  for (const nb::handle column : columns) {
+    const auto [name, values] = nb::cast<std::pair<nb::object, std::size_t>>(column);
+    wanted.push_back({{from_str(name)}, values});
+    width += values;
+  }
+  Matrix matrix;
+  {
+    const Nogil nogil;
+    matrix = matrix_of(view.bytes(), span_of(extents), wanted);
+  }
+  return nb::make_tuple(copy_to_array(matrix.values, {extents.shape(0), width}),
+                        copy_to_array(matrix.texts, {matrix.texts.size()}));
+}
+
 void make_profile(Profile* place, nb::sequence columns, nb::sequence identity, bool verify, bool values, bool hashes) {
   new (place) Profile(ProfileRequest{strings_of(columns), strings_of(identity), verify, values, hashes});
 }
@@ -217,6 +239,8 @@ void bind_checks(nb::module_& m) {
       .def("save", &save_profile, "What was seen so far, for another process.")
       .def("merge_saved", &merge_saved, "saved"_a, "Takes over what a profile of another process has saved.")
       .def("result", &profile_result, "What was seen so far.");
+  m.def("matrix", &make_matrix, "file"_a, "extents"_a, "columns"_a,
+        "(numbers of each record, 1 for columns of bytes) of (name, width); NaN where there are not so many values.");
   m.def("simulate_order", &simulate_order, "labels"_a, "classes"_a, "buffer"_a, "batch"_a, "seed"_a,
         "(classes in a batch, share of batches of one class, batches) after a shuffle buffer. `labels` must be codes "
         "below `classes`.");

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,10 @@ from bushel.records.scan import to_column
 
 ROW = np.dtype([("hash", "<u8"), ("check", "<u8"), ("label", "<i8"), ("file", "<u4"), ("record", "<u4")])
 PARTITIONS = 64
-IN_MEMORY = 1 << 20  # rows; beyond it they go to disk
+IN_MEMORY = 1 << 23  # rows of 32 bytes; beyond it they go to disk
 JOINED_AT_ONCE = 1 << 22  # rows, which take about 100 bytes each
-_MANY = 1 << 14  # rows that are worth writing on their own
+_MANY = 1 << 14  # rows that are worth a run of their own
+_SORTED_AT_ONCE = 1 << 18  # rows
 SHOWN = 5
 
 
@@ -57,58 +58,99 @@ class Duplicates:
         _show(self.conflict_labels, other.conflict_labels)
 
 
+class SortedRun(NamedTuple):
+    """Rows in the order in which they came, but sorted by partition; and how many each partition has."""
+
+    rows: NDArray[Any]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: NDArray[Any]) -> SortedRun:
+        """Sort them."""
+        partitions = (rows["hash"] >> np.uint64(58)).astype(np.uint8)  # bytes are sorted by counting
+        return cls(rows[np.argsort(partitions, kind="stable")], np.bincount(partitions, minlength=PARTITIONS))
+
+    def split(self) -> list[NDArray[Any]]:
+        """The rows of each partition."""
+        return np.split(self.rows, np.cumsum(self.counts)[:-1])
+
+
 class DuplicateFinder:
     """Takes hashes of contents, record by record, and joins them at the end."""
 
     def __init__(self) -> None:
-        self._parts: list[NDArray[Any]] = []
-        self._held = self._taken = 0  # rows
+        self._runs: list[SortedRun] = []
+        self._loose: list[NDArray[Any]] = []  # what came after them
+        self._held = self._held_loose = self._taken = 0  # rows
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._files: list[IO[bytes]] = []
 
     def add(self, hashes: NDArray[np.uint64], labels: NDArray[np.int64] | None, *, file: int, first: int) -> None:
         """Take some consecutive records of one file; a hash of 0 stands for none."""
-        kept = np.flatnonzero(hashes[:, 0])
-        rows = np.empty(len(kept), ROW)
+        kept = slice(None) if hashes[:, 0].all() else np.flatnonzero(hashes[:, 0])
+        numbers = np.arange(first, first + len(hashes))[kept]
+        rows = np.empty(len(numbers), ROW)
         rows["hash"], rows["check"] = hashes[kept, 0], hashes[kept, 1]
         rows["label"] = 0 if labels is None else labels[kept]
-        rows["file"], rows["record"] = file, first + kept
-        self.take(rows)
+        rows["file"], rows["record"] = file, numbers
+        self._take_loose(rows)
+        self._count(len(rows))
 
-    def take(self, rows: NDArray[Any]) -> None:
-        """Take rows that another process made of records."""
-        self._parts.append(rows)
-        self._held += len(rows)
-        self._taken += len(rows)
+    def take(self, run: SortedRun) -> None:
+        """Take rows that another worker made of records."""
+        if len(run.rows) < _MANY:
+            self._take_loose(run.rows)
+        else:
+            self._sort_loose()
+            self._runs.append(run)
+        self._count(len(run.rows))
+
+    def _take_loose(self, rows: NDArray[Any]) -> None:
+        self._loose.append(rows)
+        self._held_loose += len(rows)
+        if self._held_loose >= _SORTED_AT_ONCE:
+            self._sort_loose()
+
+    def _sort_loose(self) -> None:
+        if self._loose:
+            self._runs.append(SortedRun.of(np.concatenate(self._loose)))
+        self._loose, self._held_loose = [], 0
+
+    def _count(self, rows: int) -> None:
+        self._held += rows
+        self._taken += rows
         if self._held > IN_MEMORY:
             self._spill()
 
-    def taken(self) -> list[NDArray[Any]]:
+    def taken(self) -> list[SortedRun]:
         """All rows, for another process, which then need not sort them by partition."""
-        rows = [_by_partition(load()) for load in self._partitions()]
+        if self._folder is None:
+            self._sort_loose()
+            return self._runs
+        runs = [SortedRun.of(load()) for load in self._partitions()]
         self.close()
-        return rows
+        return runs
 
     def _spill(self) -> None:
+        self._sort_loose()
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="bushel-")
             self._files = [(Path(self._folder.name) / str(part)).open("w+b") for part in range(PARTITIONS)]
-        for rows, counts in _sorted_runs(self._parts):
-            for file, piece in zip(self._files, np.split(rows, np.cumsum(counts)[:-1]), strict=True):
-                file.write(np.ascontiguousarray(piece).data)
-        self._parts, self._held = [], 0
+        for run in self._runs:
+            for file, rows in zip(self._files, run.split(), strict=True):
+                file.write(np.ascontiguousarray(rows).data)
+        self._runs, self._held = [], 0
 
     def finish(self, split_of_file: list[str], *, has_labels: bool) -> Duplicates:
         """Join all that was added."""
         found = Duplicates()
         threads = max(1, min(available_cores(), JOINED_AT_ONCE * PARTITIONS // max(1, self._taken)))
-        sorters = 1 if self._folder is not None else threads  # of a partition: there is only one in memory
 
         def join(load: Callable[[], NDArray[Any]]) -> Duplicates:
-            return _join(load(), split_of_file, has_labels=has_labels, threads=sorters)
+            return _join(load(), split_of_file, has_labels=has_labels)
 
         try:
-            with Ahead(join, self._partitions(), threads=threads, ahead=threads) as joined:
+            with Ahead(join, self._partitions(), threads=threads, ahead=2 * threads) as joined:
                 for some in joined:
                     found.merge(some)
         finally:
@@ -123,14 +165,17 @@ class DuplicateFinder:
             self._folder.cleanup()
 
     def _partitions(self) -> Iterator[Callable[[], NDArray[Any]]]:
-        """How to load each of them."""
-        if self._folder is None:
-            if self._parts:
-                yield lambda: np.concatenate(self._parts)
-            return
-        if self._parts:
+        """How to load each of them; few rows are one partition."""
+        if self._folder is not None:
             self._spill()
-        yield from (partial(_load, file) for file in self._files)
+            yield from (partial(_load, file) for file in self._files)
+            return
+        self._sort_loose()
+        if self._taken < _MANY:
+            parts = [[run.rows for run in self._runs]] if self._runs else []
+        else:
+            parts = list(map(list, zip(*(run.split() for run in self._runs), strict=True)))
+        yield from (partial(np.concatenate, pieces) for pieces in parts)
 
 
 def _load(file: IO[bytes]) -> NDArray[Any]:
@@ -138,36 +183,15 @@ def _load(file: IO[bytes]) -> NDArray[Any]:
     return np.frombuffer(file.read(), ROW)
 
 
-def _sorted_runs(parts: Sequence[NDArray[Any]]) -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
-    """All rows in their order, each run of them sorted by partition, and how many of it each partition has.
-
-    Parts that are large and were sorted elsewhere stay as they are; what is between them is sorted together.
-    """
-    others: list[NDArray[Any]] = []
-    for rows in [*parts, None]:
-        of = None if rows is None or len(rows) < _MANY else _partition_of(rows)
-        is_sorted = of is not None and bool((of[1:] >= of[:-1]).all())
-        if others and (rows is None or is_sorted):
-            run = _by_partition(np.concatenate(others))
-            yield run, np.bincount(_partition_of(run), minlength=PARTITIONS)
-            others = []
-        if rows is not None and of is not None and is_sorted:
-            yield rows, np.bincount(of, minlength=PARTITIONS)
-        elif rows is not None:
-            others.append(rows)
-
-
-def _partition_of(rows: NDArray[Any]) -> NDArray[np.uint8]:
-    return (rows["hash"] >> np.uint64(58)).astype(np.uint8)  # bytes are sorted by counting
-
-
-def _by_partition(rows: NDArray[Any]) -> NDArray[Any]:
-    return rows[np.argsort(_partition_of(rows), kind="stable")]
-
-
-def _join(rows: NDArray[Any], split_of_file: list[str], *, has_labels: bool, threads: int) -> Duplicates:
+def _join(rows: NDArray[Any], split_of_file: list[str], *, has_labels: bool) -> Duplicates:
     found = Duplicates()
-    order: Any = _native.order_of(np.ascontiguousarray(rows["hash"]), threads)
+    hashes = np.sort(rows["hash"])
+    repeated = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    if not len(repeated):  # as it should be
+        return found
+    if 8 * len(repeated) < len(rows):
+        rows = rows[np.isin(rows["hash"], repeated)]
+    order = np.argsort(rows["hash"], kind="stable")
     hashes, checks = rows["hash"][order], rows["check"][order]
     same = hashes[1:] == hashes[:-1]
     if (checks[1:][same] != checks[:-1][same]).any():  # other contents with the same hash stand in between

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ KIND_NAMES = {BYTES_KIND: "bytes", FLOAT_KIND: "float32", INT_KIND: "int64"}
 FORMATS = ("other", *CORE_IMAGES)
 MISSING = np.iinfo(np.int64).min
 
+T = TypeVar("T")
 Place = tuple[int, int]  # number of the file, number of the record in it
 
 
@@ -178,9 +180,14 @@ class SplitFacts:
     groups: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @cached_property
+    def coded_labels(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Labels as codes from 0 on, and what the codes stand for."""
+        return encode_labels(self.labels)
+
+    @cached_property
     def label_counts(self) -> dict[int, int]:
         """How many records each label has."""
-        codes, values = encode_labels(self.labels)
+        codes, values = self.coded_labels
         return dict(zip(values.tolist(), np.bincount(codes, minlength=len(values)).tolist(), strict=True))
 
 
@@ -228,7 +235,16 @@ class Data:
     tokens: dict[str, dict[str, int]] = field(default_factory=dict)
     label_pairs: dict[str, dict[str, set[int]]] = field(default_factory=dict)  # split -> class name -> codes
     missing_paths: list[FileProblem] = field(default_factory=list)
-    memo: dict[str, Any] = field(default_factory=dict)  # what several rules share
+    _shared: dict[str, Any] = field(default_factory=dict)
+    _locks: dict[str, Lock] = field(default_factory=dict)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What several rules share: made for the first that asks, while the others wait."""
+        with self._locks.setdefault(name, Lock()):
+            if name not in self._shared:
+                self._shared[name] = make()
+        found: T = self._shared[name]
+        return found
 
     @property
     def records(self) -> int:

@@ -15,8 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.checking.collect.duplicates import MAX_TEXTS, DuplicateFinder, Signatures, TextReader
-from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts, ReadingPlan, SplitFacts, split_of
+from bushel.checking.collect.duplicates import MAX_TEXTS, DuplicateFinder, Signatures, SortedRun, TextReader
+from bushel.checking.collect.facts import (
+    MISSING,
+    Data,
+    FeatureFacts,
+    FileFacts,
+    ReadingPlan,
+    SplitFacts,
+    encode_labels,
+    split_of,
+)
 from bushel.checking.collect.image_and_sound_facts import (
     FoundSounds,
     PictureReader,
@@ -29,7 +38,7 @@ from bushel.checking.collect.value_facts import MAX_ROWS, ListReader, RowReader,
 from bushel.checking.findings import ASPECTS, Aspect
 from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
 from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName
-from bushel.parallel import SharedFolder, available_cores
+from bushel.parallel import SharedFolder, available_cores, map_in_threads
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import Index, StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
@@ -80,7 +89,7 @@ class SeenPart:
     labels: list[NDArray[Any]]
     groups: dict[str, list[NDArray[Any]]]
     pairs: set[tuple[int, int]]
-    contents: list[NDArray[Any]]  # hashes, to be joined
+    contents: list[SortedRun]  # hashes, to be joined
     pictures: tuple[Pictures, list[bytes], list[tuple[int, int]]] | None
     sounds: Sounds | None
     texts: Signatures | None
@@ -90,7 +99,8 @@ class SeenPart:
 
 
 _MEMORY = 512 << 20  # that looking at one file takes, about
-PART_BYTES = 32 << 20  # of a part, at least: small enough that all workers end together
+PART_BYTES = 8 << 20  # of a part, at least: small enough that all workers end together
+_CHUNK_BYTES = 2 * PART_BYTES  # of a part that are looked at together: most often all of it
 _PARTS = 1024  # that a large dataset is cut into, about; it does not depend on the machine, and so neither do findings
 
 
@@ -99,7 +109,8 @@ def cut_into_parts(file: FileFacts, index: Index | None, size: int) -> list[File
     count = file.size // size
     if index is None or file.compression is not None or count < 2 or not disk_sizes([file.path]):
         return [FilePart(file)]
-    rows = np.unique(np.searchsorted(index.offsets, [file.size * i // count for i in range(count)])).tolist()
+    begins = np.array([file.size * i // count for i in range(count)], index.offsets.dtype)
+    rows = np.unique(np.searchsorted(index.offsets, begins)).tolist()
     edges = [*index.offsets[rows[:-1] if rows[-1] == len(index) else rows].tolist(), file.size]
     if edges[0] != 0 or any(end <= begin for begin, end in pairwise(edges)):
         return [FilePart(file)]
@@ -161,6 +172,12 @@ class FeatureRoles:
     tokens: list[str]
     sounds: FoundSounds | None = None  # if they are asked for
     row_stride: int = 1  # of one in so many records at least, rows are kept
+
+    @property
+    def need_processes(self) -> bool:
+        """Whether Python looks at each record: threads would wait for each other."""
+        sounds = self.sounds is not None and bool(self.sounds.features)
+        return bool(self.images or self.texts or self.tokens or self.boxes or sounds)
 
 
 def roles_of(facts: list[dict[str, Any]], label: str | None, group: str | None) -> FeatureRoles:
@@ -270,7 +287,7 @@ def read_data(
     plan: ReadingPlan | None = None,
     aspects: Set[Aspect] = frozenset(ASPECTS),
     progress: Callable[[int, int], None] | None = None,
-    engine: FileEngine | None = None,
+    engine_for: Callable[[FeatureRoles], FileEngine | None] = lambda _: None,
 ) -> Data:
     """Look at every record of every file once. A KeyboardInterrupt ends it early; what was seen until then is kept."""
     reader = _Reader(files, aspects)
@@ -278,6 +295,8 @@ def read_data(
     schema = manifest.schema if manifest else next((read_sidecar(f.path) for f in files if f.problem is None), None)
     declared = manifest.label.feature if manifest and manifest.label else None
     found = reader.probe(label, group, declared=declared, schema=schema)
+    found = replace(found, row_stride=reader.row_stride())
+    engine = engine_for(found)
     stopped = reader.read_all(found, progress) if engine is None else reader.read_on(engine, found, progress)
     data = reader.result(found, schema)
     data.manifest, data.plan = manifest, plan or ReadingPlan()
@@ -313,24 +332,13 @@ class _Reader:
         self.has_label = False
 
     def open_all(self) -> None:
-        for file in self.files:
-            try:
-                file.size = file.path.stat().st_size
-                opened = open_file(file.path)
-            except FileProblem as problem:
-                file.problem = problem
-                continue
-            except OSError as error:
-                file.problem = FileProblem(file.path, (error.strerror or str(error)).lower())
-                continue
-            file.compression = opened.compression
-            self.opened[file.number] = opened
-            try:
-                self.indexes[file.number] = load_index(file.path)
-            except StaleIndex as problem:
-                file.stale_index = problem
-            except ValueError as error:
-                file.stale_index = FileProblem(file.path, f"its index cannot be read: {error}")
+        for file, opened in map_in_threads(_open, self.files):
+            if opened is not None:
+                self.opened[file.number] = opened
+        known = [file for file in self.files if file.number in self.opened]
+        for file, index in map_in_threads(_load_index, known):
+            if file.stale_index is None:
+                self.indexes[file.number] = index
 
     def probe(
         self, label: str | None, group: str | None, *, declared: str | None, schema: Schema | None
@@ -399,7 +407,6 @@ class _Reader:
 
     def read_on(self, engine: FileEngine, found: FeatureRoles, progress: Callable[[int, int], None] | None) -> bool:
         """As `read_all`, but each part of a file is looked at by some worker of the engine."""
-        found = replace(found, row_stride=self._row_stride())
         self._prepare(found)
         total = sum(file.size for file in self.files)
         size = max(PART_BYTES, total // _PARTS)
@@ -415,8 +422,10 @@ class _Reader:
         try:
             tasks = [part for own in parts for part in own]
             while tasks:
-                # The largest first: so no worker is left alone with one at the end.
-                for part, seen in engine.run(look, sorted(tasks, key=lambda part: -part.size), memory=_MEMORY):
+                # The largest first: so no worker is left alone with one at the end. Those of about the same size stay
+                # in the order of the files, which are taken in that order.
+                tasks.sort(key=lambda part: -part.size.bit_length())
+                for part, seen in engine.run(look, tasks, memory=_MEMORY):
                     number = part.file.number
                     if seen is None:
                         gathered.damaged.add(number)
@@ -439,7 +448,7 @@ class _Reader:
             self._take_file(rest)
         return stopped
 
-    def _row_stride(self) -> int:
+    def row_stride(self) -> int:
         """Half of what it will be: a worker that sees few records would keep all of them, for nothing."""
         indexes = [self.indexes.get(number) for number in self.opened]
         records = sum(len(index) for index in indexes if index is not None) if None not in indexes else 0
@@ -463,8 +472,8 @@ class _Reader:
         for group, values in seen.groups.items():
             split.groups.setdefault(group, []).extend(values)
         if self.duplicates is not None:
-            for rows in seen.contents:
-                self.duplicates.take(rows)
+            for run in seen.contents:
+                self.duplicates.take(run)
         if self.pictures is not None and seen.pictures is not None:
             self.pictures.merge(seen.pictures, name)
         if self.sounds is not None and seen.sounds is not None:
@@ -502,8 +511,8 @@ class _Reader:
             for seen in first.result()["features"]:
                 sizes = np.abs(seen["sample"][np.isfinite(seen["sample"])])
                 if len(sizes):
-                    half, most = np.quantile(sizes, (0.5, 0.9)).tolist()
-                    file.quantiles[seen["name"]] = (half, most, len(sizes))
+                    sizes.sort()
+                    file.quantiles[seen["name"]] = (_quantile(sizes, 0.5), _quantile(sizes, 0.9), len(sizes))
         split.profile.merge(first)
 
     def _read_file(
@@ -519,7 +528,7 @@ class _Reader:
         if part.end is None:
             chunks = opened.chunks(on_fault=file.faults.append)
         else:
-            chunks = opened.chunks_between(part.begin, part.end, part.first)
+            chunks = opened.chunks_between(part.begin, part.end, part.first, max_bytes=_CHUNK_BYTES)
         if part.first >= MAX_TEXTS:  # there is no room for more of this file
             self.texts = None
         for chunk in chunks:
@@ -550,6 +559,9 @@ class _Reader:
         self, file: FileFacts, chunk: Chunk, profiles: list[Any], pool: ThreadPoolExecutor
     ) -> tuple[Any, Any, Any]:
         """Profile a chunk in as many ranges as there are threads, and join the results."""
+        if self.threads == 1:
+            found: tuple[Any, Any, Any] = profiles[0].add(chunk.memory, chunk.extents, file.number, chunk.first)
+            return found
         cuts = np.linspace(0, len(chunk.extents), self.threads + 1).astype(int).tolist()
         results = list(
             pool.map(
@@ -569,9 +581,9 @@ class _Reader:
         if not columns:
             return
         label = by_name[columns[0]] if self.has_label else np.full(len(by_name[columns[0]]), MISSING)
-        values, counts = np.unique(label[label != MISSING], return_counts=True)
+        codes, values = encode_labels(label)
         if len(values) <= 1 << 16:
-            for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+            for value, count in zip(values.tolist(), np.bincount(codes).tolist(), strict=True):
                 file.labels[value] = file.labels.get(value, 0) + count
         split.labels.append(label)
         for name in self.groups:
@@ -639,7 +651,8 @@ def _see_part(wanted: Set[Aspect], found: FeatureRoles, part: FilePart) -> tuple
     seen = replace(part, file=FileFacts(part.file.number, part.file.path, part.file.split))
     reader = _Reader([seen.file], wanted)
     reader.threads = 1
-    reader.open_all()
+    if (opened := _open(seen.file)) is not None:
+        reader.opened[seen.file.number] = opened
     try:
         reader.read_all(found, None, seen)
     except CorruptRecord:
@@ -652,6 +665,39 @@ def is_intact_now(skipped: Skipped) -> bool:
     data = read_past_cache(as_path(skipped.path), skipped.offset, skipped.length)
     extents = np.array([[0, skipped.length - 16]], np.uint64)
     return len(data) == skipped.length and not _native.verify(data, extents, 1)
+
+
+def _open(file: FileFacts) -> RecordFile | None:
+    """Open a file; None, with the problem in its facts, if that cannot be done."""
+    try:
+        file.size = file.path.stat().st_size
+        opened = open_file(file.path)
+    except FileProblem as problem:
+        file.problem = problem
+        return None
+    except OSError as error:
+        file.problem = FileProblem(file.path, (error.strerror or str(error)).lower())
+        return None
+    file.compression = opened.compression
+    return opened
+
+
+def _load_index(file: FileFacts) -> Index | None:
+    """The index of a file, if there is one; if it is of no use, its facts say so."""
+    try:
+        return load_index(file.path)
+    except StaleIndex as problem:
+        file.stale_index = problem
+    except ValueError as error:
+        file.stale_index = FileProblem(file.path, f"its index cannot be read: {error}")
+    return None
+
+
+def _quantile(ordered: NDArray[np.float64], share: float) -> float:
+    """Between the two values that are nearest."""
+    at = share * (len(ordered) - 1)
+    low, high = ordered[int(at)], ordered[min(int(at) + 1, len(ordered) - 1)]
+    return float(low + (high - low) * (at - int(at)))
 
 
 def _tell(progress: Callable[[int, int], None] | None, done: int, total: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.checking.collect.facts import MISSING, FileFacts, Place
-from bushel.data.categories import hash_values
+from bushel.data.categories import hash_words
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.data.schema import BYTES_KIND
 from bushel.records.files import Chunk
@@ -49,9 +48,9 @@ class RowSample:
 
     def unique(self) -> RowSample:
         """Each record once."""
-        whole = np.ascontiguousarray(np.column_stack([np.nan_to_num(self.values), self.labels]))
-        kinds = whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).ravel()
-        return self.some(np.sort(np.unique(kinds, return_index=True)[1]))
+        whole = np.column_stack([np.nan_to_num(self.values), self.labels])
+        hashed = hash_words(whole.view(np.uint64).ravel(), 0, threads=1).reshape(whole.shape)
+        return self.some(np.sort(np.unique(hashed @ _weights(whole.shape[1]).view(np.uint64), return_index=True)[1]))
 
     def place(self, row: int) -> Place:
         """Where a row comes from."""
@@ -81,8 +80,7 @@ class RowSample:
         if not len(columns):
             return True
         rows = _ranked(self.values[:, columns])
-        weights = np.random.default_rng(7).integers(1, 1 << 62, len(columns), dtype=np.int64) | 1
-        parts = (rows + 1) * weights  # wraps around, as hashes do
+        parts = (rows + 1) * _weights(len(columns))  # wraps around, as hashes do
         whole = parts.sum(axis=1)
         same = _pairs(whole)
         near = sum(_pairs(whole - parts[:, i]) - same for i in range(len(columns)))
@@ -102,8 +100,18 @@ def _ranked(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.stack([np.unique(column, return_inverse=True)[1] for column in filled.T], axis=1).astype(np.int64)
 
 
+def _weights(count: int) -> NDArray[np.int64]:
+    """Odd numbers by which the hashes of columns are added up."""
+    return np.random.default_rng(7).integers(1, 1 << 62, count, dtype=np.int64) | 1
+
+
 def _pairs(hashes: NDArray[np.int64]) -> int:
-    _, counts = np.unique(hashes, return_counts=True)
+    """How many pairs of rows have the same hash."""
+    ordered = np.sort(hashes)
+    edges = np.flatnonzero(ordered[1:] != ordered[:-1])
+    if len(edges) == len(ordered) - 1:  # all differ, as they mostly do
+        return 0
+    counts = np.diff(edges, prepend=-1, append=len(ordered) - 1)
     return int((counts * (counts - 1) // 2).sum())
 
 
@@ -135,41 +143,17 @@ class RowReader:
     )
     texts: set[str] = field(default_factory=set)
 
-    @cached_property
-    def wanted(self) -> list[tuple[str, bool, int]]:
-        """As the core takes it."""
-        return [(name, False, 0) for name in self.features]
-
     def add(self, chunk: Chunk, file: FileFacts, labels: NDArray[np.int64] | None, bad: set[int]) -> None:
-        """Take some of the records of a chunk."""
+        """Take some of the records of a chunk. What is missing, infinite or of another width is NaN."""
         rows = np.arange(-chunk.first % self.stride, len(chunk.extents), self.stride)
         rows = rows[~np.isin(rows, list(bad))] if bad else rows
         if not len(rows) or not self.features:
             return
-        decoded, _, _ = _native.decode(chunk.memory, np.ascontiguousarray(chunk.extents[rows]), self.wanted, False, 1)
-        parts = [
-            self._numbers(name, to_column(column), len(rows), width)
-            for (name, width), column in zip(self.features.items(), decoded, strict=True)
-        ]
+        values, texts = _native.matrix(chunk.memory, chunk.extents[rows], list(self.features.items()))
+        self.texts |= {name for name, is_text in zip(self.features, texts.tolist(), strict=True) if is_text}
         label = labels[rows] if labels is not None else np.full(len(rows), MISSING)
-        self.kept.append((np.hstack(parts), label, np.full(len(rows), file.number), chunk.first + rows))
+        self.kept.append((values, label, np.full(len(rows), file.number), chunk.first + rows))
         self._thin()
-
-    def _numbers(self, name: str, column: Any, rows: int, width: int) -> NDArray[np.float64]:
-        """A matrix of the values, with NaN for what is missing or infinite."""
-        out = np.full((rows, width), np.nan)
-        if isinstance(column, BytesColumn):
-            self.texts.add(name)
-            if len(column) == rows:
-                out[:, 0] = hash_values(column) >> np.uint64(12)  # as many bits as a float holds
-        elif isinstance(column, Ragged):
-            values = column.values
-            if isinstance(values, np.ndarray) and values.ndim == 1:
-                for row in np.flatnonzero(column.lengths == width):
-                    out[row] = values[column.row_splits[row] : column.row_splits[row] + width]
-        elif column.size == rows * width:
-            out[:] = np.asarray(column, np.float64).reshape(rows, width)
-        return np.where(np.isfinite(out), out, np.nan)
 
     def _thin(self) -> None:
         while sum(len(part[0]) for part in self.kept) > MAX_ROWS:
@@ -363,16 +347,19 @@ class TextLooks:
         """Look at some records of a chunk."""
         if not self.looks:
             return
-        numbers = np.arange(chunk.first, chunk.first + len(chunk.extents))
-        looked_at = np.flatnonzero((numbers < _FIRST) | (numbers % _STEP == 0)).tolist()
-        if not (rows := [row for row in looked_at if row not in bad]):
+        count = len(chunk.extents)
+        first = min(max(0, _FIRST - chunk.first), count)  # rows that are all looked at
+        later = np.arange(first + -(chunk.first + first) % _STEP, count, _STEP)
+        rows = np.concatenate([np.arange(first), later])
+        rows = rows[~np.isin(rows, list(bad))] if bad else rows
+        if not len(rows):
             return
         wanted = [(name, False, BYTES_KIND) for name in self.looks]
-        decoded, _, _ = _native.decode(chunk.memory, chunk.extents[rows].copy(), wanted, False, 1)
+        decoded, _, _ = _native.decode(chunk.memory, chunk.extents[rows], wanted, False, 1)
         for look, column in zip(self.looks.values(), decoded, strict=True):
             texts = to_column(column) if column["kind"] == BYTES_KIND else None
-            for row, text in zip(rows, texts, strict=False) if isinstance(texts, BytesColumn) else ():
-                _look_at(look, bytes(text[:_LONGEST]), (file.number, chunk.first + row))
+            if isinstance(texts, BytesColumn):
+                _look_at_all(look, texts, rows, (file.number, chunk.first))
 
     def merge(self, other: TextLooks) -> None:
         """Add what was seen in one more file."""
@@ -380,10 +367,20 @@ class TextLooks:
             self.looks.setdefault(name, TextLook()).merge(look)
 
 
-def _look_at(look: TextLook, text: bytes, place: Place) -> None:
-    if not text:
+def _look_at_all(look: TextLook, texts: BytesColumn, rows: NDArray[np.int64], first: Place) -> None:
+    """Look at the texts of some rows. Most hold only ASCII and no digit: they are words, and only counted."""
+    offsets, data = texts.offsets, texts.data
+    look.looked_at += int(np.count_nonzero(offsets[1:] > offsets[:-1]))
+    used = data[offsets[0] : offsets[-1]]
+    telling = (used >= 0x80) | ((used >= ord("0")) & (used <= ord("9")))
+    if not telling.any():
         return
-    look.looked_at += 1
+    before = np.concatenate(([0], np.cumsum(telling)))[offsets - offsets[0]]
+    for at in np.flatnonzero(before[1:] > before[:-1]).tolist():
+        _look_at(look, bytes(texts[at][:_LONGEST]), (first[0], first[1] + int(rows[at])))
+
+
+def _look_at(look: TextLook, text: bytes, place: Place) -> None:
     if _NUMBER.fullmatch(text):
         look.numbers += 1
         look.commas += b"," in text

@@ -13,6 +13,7 @@ from bushel.checking.collect.value_facts import RowSample
 from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.data.categories import look_like_numbers
 from bushel.errors import Fault
+from bushel.parallel import map_in_threads
 
 MAX_CLASSES = 10_000  # more distinct integers are no classes
 RARE = 5
@@ -35,13 +36,12 @@ def is_classification(data: Data) -> bool:
     declared = data.manifest.label if data.manifest is not None else None
     if declared is not None and (declared.task != "classification" or declared.names):
         return declared.task == "classification"
-    if "are_numbers" not in data.memo:
-        data.memo["are_numbers"] = data.plan.classes is None and look_like_numbers(_counts(data))
-    if declared is not None:  # a build calls all integers classes
-        return not data.memo["are_numbers"]
     counts = _counts(data)
+    are_numbers = data.once("are_numbers", lambda: data.plan.classes is None and look_like_numbers(counts))
+    if declared is not None:  # a build calls all integers classes
+        return not are_numbers
     is_far_less = 0 < len(counts) <= MAX_CLASSES and len(counts) * 2 <= max(sum(counts.values()), 4)
-    return is_far_less and not data.memo["are_numbers"]
+    return is_far_less and not are_numbers
 
 
 def _classes(data: Data) -> int | None:
@@ -375,6 +375,10 @@ def feature_tells_label(data: Data) -> Iterator[Finding]:
 
 def _labelled(data: Data) -> RowSample | None:
     """Rows with a label, of classes that have some; None if they are too few to say anything."""
+    return data.once("labelled", lambda: _find_labelled(data))
+
+
+def _find_labelled(data: Data) -> RowSample | None:
     if data.rows is None or not is_classification(data):
         return None
     rows: RowSample = data.rows.unique()  # copies say the same of themselves
@@ -395,7 +399,7 @@ def _how_it_tells(values: NDArray[np.float64], labels: NDArray[np.int64]) -> str
     if len(distinct) < 2 or len(classes) < 2:
         return None
     if 5 * len(distinct) <= len(values):  # values that repeat
-        pairs = np.unique(np.stack([codes, labels]), axis=1).shape[1]
+        pairs = len(np.unique(codes * len(classes) + np.searchsorted(classes, labels)))
         return None if pairs > len(distinct) else "copy" if len(distinct) == len(classes) else "value"
     runs = 1 + int(np.count_nonzero(np.diff(labels[np.argsort(values, kind="stable")])))
     return "order" if runs == len(classes) and len(distinct) >= 0.9 * len(values) else None
@@ -423,10 +427,7 @@ class Votes:
 
 def _votes(data: Data) -> Votes | None:
     """What neighbours say, found once for all rules."""
-    if "votes" not in data.memo:
-        data.memo["votes"] = _count_votes(data)
-    found: Votes | None = data.memo["votes"]
-    return found
+    return data.once("votes", lambda: _count_votes(data))
 
 
 def _count_votes(data: Data) -> Votes | None:
@@ -445,7 +446,8 @@ def _count_votes(data: Data) -> Votes | None:
     labels, codes = np.unique(rows.labels, return_inverse=True)
     found = [np.zeros((len(rows), len(labels)), np.int64) for _ in range(3)]
     squares = (values**2).sum(axis=1)
-    for first in range(0, len(rows), 500):
+
+    def count_some(first: int) -> None:
         some = np.arange(first, min(first + 500, len(rows)))
         distances = squares[None, :] - 2 * values[some] @ values.T
         distances[np.arange(len(some)), some] = np.inf
@@ -457,6 +459,9 @@ def _count_votes(data: Data) -> Votes | None:
                 distances if wanted is None else np.where(wanted, distances, np.inf),
                 codes,
             )
+
+    for _ in map_in_threads(count_some, range(0, len(rows), 500)):
+        pass
     return Votes(rows, labels, *found)
 
 

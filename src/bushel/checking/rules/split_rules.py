@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.checking.collect.facts import Data, FeatureFacts, SplitFacts, encode_labels
+from bushel.checking.collect.facts import Data, FeatureFacts, SplitFacts
 from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.checking.rules.label_rules import is_classification
 from bushel.data.splits import train_first
@@ -390,7 +390,7 @@ def label_sorted_shards(data: Data) -> Iterator[Finding]:
     split = data.train
     if split is None or not (is_classification(data) or data.label is not None):
         return
-    codes, values = encode_labels(split.labels)
+    codes, values = split.coded_labels
     classes = len(values)
     batch = data.plan.batch_size or DEFAULT_BATCH
     if classes < 2 or classes > 10_000 or len(codes) < 4 * batch or 2 * classes > len(codes):

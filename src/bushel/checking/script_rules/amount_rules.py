@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from bushel.checking.collect.facts import encode_labels
 from bushel.checking.findings import Finding, rule
 from bushel.checking.rules.split_rules import MIXED, Mixing, measure_mixing, smallest_buffer
 from bushel.checking.script.followed_script import (
@@ -175,7 +174,7 @@ def _mixing(trace: Trace, dataset: ScriptDataset, buffer: int) -> Mixing | None:
     """How the classes of the data mix, where the records reach the buffer as the files hold them."""
     if trace.data is None or trace.data.train is None or trace.data.label is None or not _is_in_order(trace, dataset):
         return None
-    codes, values = encode_labels(trace.data.train.labels)
+    codes, values = trace.data.train.coded_labels
     classes = len(values)
     batches = [link.number(0, "batch_size") for link in dataset.links if link.name == "batch"]
     batch = next((size for size in batches if size), None) or 32
@@ -201,7 +200,7 @@ def _is_in_order(trace: Trace, dataset: ScriptDataset) -> bool:
 def _safe_buffer(trace: Trace) -> int | None:
     if trace.data is None or trace.data.train is None or trace.data.label is None:
         return None
-    codes, values = encode_labels(trace.data.train.labels)
+    codes, values = trace.data.train.coded_labels
     classes = len(values)
     return smallest_buffer(codes, classes, batch=32) if classes > 1 else None
 
