@@ -15,10 +15,8 @@ namespace bushel {
 namespace {
 
 constexpr std::size_t kLongestText = 80;
-constexpr std::uint64_t kSecondSeed = 0x62757368656c;
 constexpr std::uint64_t kListSeed = 1;
 constexpr std::size_t kTogether = 256;  // numbers that are counted together: they stay in the nearest cache
-constexpr std::size_t kShortText = 16;  // bytes of a text that can be known
 
 void widen(std::uint64_t& low, std::uint64_t& high, std::uint64_t value) {
   low = std::min(low, value);
@@ -113,51 +111,6 @@ std::uint64_t take_odd(FeatureProfile& profile, const float* values, std::size_t
     }
   }
   return finite;
-}
-
-// Up to sixteen bytes as two words, which with the size say what they are.
-void load_short(Bytes data, std::uint64_t words[2]) {
-  const std::uint8_t* const p = data.data();
-  const std::size_t size = data.size();
-  if (size >= 8) {
-    words[0] = load64(p);
-    words[1] = load64(p + size - 8);
-  } else if (size >= 4) {
-    words[0] = load32(p);
-    words[1] = load32(p + size - 4);
-  } else if (size > 0) {
-    words[0] = p[0];
-    words[1] = std::uint64_t{p[size / 2]} << 8 | p[size - 1];
-  } else {
-    words[0] = words[1] = 0;
-  }
-}
-
-// Both halves of a product: all bits of the factors reach all bits of the result.
-std::uint64_t fold_product(std::uint64_t a, std::uint64_t b) {
-  const auto product = static_cast<unsigned __int128>(a) * b;
-  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-}
-
-// Adds what a feature holds to the two hashes of a record, in which the order of features does not matter. They are
-// compared within one check and stored nowhere.
-void add_content(Bytes feature, const ContentSeeds& seeds, std::uint64_t* hashes) {
-  if (feature.size() > kShortText) {
-    hashes[0] += xxh64(feature, seeds.whole);
-    hashes[1] += xxh64(feature, seeds.whole ^ kSecondSeed);
-    return;
-  }
-  std::uint64_t words[2];
-  load_short(feature, words);
-  hashes[0] += fold_product(words[0] ^ seeds.keys[0], (words[1] ^ seeds.keys[1]) + feature.size());
-  hashes[1] += fold_product(words[0] ^ seeds.keys[2], (words[1] ^ seeds.keys[3]) + feature.size());
-}
-
-ContentSeeds seeds_of(Bytes name) {
-  ContentSeeds seeds;
-  seeds.whole = xxh64(name, 0) | 1;
-  for (std::size_t i = 0; i < seeds.keys.size(); ++i) seeds.keys[i] = xxh64(name, kSecondSeed + i);
-  return seeds;
 }
 
 // The smallest and the largest of some values, none of them NaN.
@@ -502,13 +455,13 @@ void Profile::take_record(Sighting place, ProfileRows& rows, std::size_t row) {
   if (profiles_.size() < locator_.names().size()) learn_names();
   bool some = false, lists = false;
   std::uint64_t signature = 0;
-  std::uint64_t content[2] = {};
+  ContentHash content;
   for (std::size_t c = 0; c < profiles_.size(); ++c) {
     const Slice slice = locator_.slices()[c];
     if (!slice.data) continue;
     some = true;
     signature += marks_[c];
-    if (request_.hashes && seeds_[c].whole) add_content(slice.bytes(), seeds_[c], content);
+    if (request_.hashes && seeds_[c].whole) content.add(slice.bytes(), seeds_[c]);
     FeatureProfile& profile = profiles_[c];
     if (profile.sequence) {
       lists = true;
@@ -529,10 +482,7 @@ void Profile::take_record(Sighting place, ProfileRows& rows, std::size_t row) {
     }
     if (column_of_[c] >= 0) rows.columns[static_cast<std::size_t>(column_of_[c])][row] = scalar(c);
   }
-  if (request_.hashes && (content[0] | content[1])) {
-    rows.hashes[2 * row] = xxh64(content[0], content[1]) | 1;
-    rows.hashes[2 * row + 1] = xxh64(content[1], content[0]);
-  }
+  if (request_.hashes) content.finish(&rows.hashes[2 * row]);
   take_signature(signature, place);
   if (!some) empty_.add(place);
   with_lists_ += lists;
@@ -691,7 +641,7 @@ void Profile::take_text(std::size_t column, Sighting place) {
     waiting.kind = Kind::bytes;
   }
   const Bytes text = singles_[column].text;
-  const bool is_short = text.size() - 1 < kShortText;
+  const bool is_short = text.size() - 1 < kShort;
   std::uint64_t words[2];
   if (is_short && waiting.texts) {
     load_short(text, words);

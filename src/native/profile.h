@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "contents.h"
 #include "survey.h"
 
 namespace bushel {
@@ -112,12 +113,6 @@ struct ProfileRows {
 };
 
 inline constexpr std::int64_t kMissing = INT64_MIN;
-
-// What a feature's name adds to the hash of its content; none: it is no part of it.
-struct ContentSeeds {
-  std::uint64_t whole = 0;
-  std::array<std::uint64_t, 4> keys{};
-};
 
 class Profile {
  public:

@@ -200,6 +200,23 @@ void merge_saved(Profile& profile, nb::handle saved) {
   profile.merge(other);
 }
 
+using Hashes = nb::ndarray<const std::uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+
+// (rows as bytes, sorted by partition; how many each partition has). `labels` is as long as `hashes`, or empty.
+nb::tuple make_contents(const Hashes& hashes, const Int64s& labels, std::uint32_t file, std::uint64_t first) {
+  if (labels.shape(0) != 0 && labels.shape(0) != hashes.shape(0))
+    throw nb::value_error("labels must be as many as hashes, or none");
+  Buffer rows;
+  std::array<std::int64_t, kPartitions> counts;
+  {
+    const Nogil nogil;
+    rows =
+        partition_contents({hashes.data(), 2 * hashes.shape(0)}, {labels.data(), labels.shape(0)}, file, first, counts);
+  }
+  return nb::make_tuple(to_array<std::uint8_t>(std::move(rows)),
+                        copy_to_array(std::vector<std::int64_t>(counts.begin(), counts.end()), {counts.size()}));
+}
+
 // (values by row, whether each column holds bytes).
 nb::tuple make_matrix(nb::handle file, const Extents& extents, nb::sequence columns) {
   const View view(file);
@@ -239,6 +256,8 @@ void bind_checks(nb::module_& m) {
       .def("save", &save_profile, "What was seen so far, for another process.")
       .def("merge_saved", &merge_saved, "saved"_a, "Takes over what a profile of another process has saved.")
       .def("result", &profile_result, "What was seen so far.");
+  m.def("contents", &make_contents, "hashes"_a, "labels"_a, "file"_a, "first"_a,
+        "(rows of `duplicates.ROW` as bytes, sorted by partition; the size of each partition).");
   m.def("matrix", &make_matrix, "file"_a, "extents"_a, "columns"_a,
         "(numbers of each record, 1 for columns of bytes) of (name, width); NaN where there are not so many values.");
   m.def("simulate_order", &simulate_order, "labels"_a, "classes"_a, "buffer"_a, "batch"_a, "seed"_a,

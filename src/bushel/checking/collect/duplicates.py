@@ -87,14 +87,10 @@ class DuplicateFinder:
 
     def add(self, hashes: NDArray[np.uint64], labels: NDArray[np.int64] | None, *, file: int, first: int) -> None:
         """Take some consecutive records of one file; a hash of 0 stands for none."""
-        kept = slice(None) if hashes[:, 0].all() else np.flatnonzero(hashes[:, 0])
-        numbers = np.arange(first, first + len(hashes))[kept]
-        rows = np.empty(len(numbers), ROW)
-        rows["hash"], rows["check"] = hashes[kept, 0], hashes[kept, 1]
-        rows["label"] = 0 if labels is None else labels[kept]
-        rows["file"], rows["record"] = file, numbers
-        self._take_loose(rows)
-        self._count(len(rows))
+        known = np.empty(0, np.int64) if labels is None else np.ascontiguousarray(labels)
+        rows, counts = _native.contents(np.ascontiguousarray(hashes), known, file, first)
+        if rows is not None:
+            self.take(SortedRun(rows.view(ROW), counts))
 
     def take(self, run: SortedRun) -> None:
         """Take rows that another worker made of records."""

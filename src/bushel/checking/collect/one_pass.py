@@ -110,7 +110,7 @@ def cut_into_parts(file: FileFacts, index: Index | None, size: int) -> list[File
     if index is None or file.compression is not None or count < 2 or not disk_sizes([file.path]):
         return [FilePart(file)]
     begins = np.array([file.size * i // count for i in range(count)], index.offsets.dtype)
-    rows = np.unique(np.searchsorted(index.offsets, begins)).tolist()
+    rows = sorted(set(np.searchsorted(index.offsets, begins).tolist()))
     edges = [*index.offsets[rows[:-1] if rows[-1] == len(index) else rows].tolist(), file.size]
     if edges[0] != 0 or any(end <= begin for begin, end in pairwise(edges)):
         return [FilePart(file)]
@@ -511,8 +511,7 @@ class _Reader:
             for seen in first.result()["features"]:
                 sizes = np.abs(seen["sample"][np.isfinite(seen["sample"])])
                 if len(sizes):
-                    sizes.sort()
-                    file.quantiles[seen["name"]] = (_quantile(sizes, 0.5), _quantile(sizes, 0.9), len(sizes))
+                    file.quantiles[seen["name"]] = (*_quantiles(sizes, (0.5, 0.9)), len(sizes))
         split.profile.merge(first)
 
     def _read_file(
@@ -693,11 +692,16 @@ def _load_index(file: FileFacts) -> Index | None:
     return None
 
 
-def _quantile(ordered: NDArray[np.float64], share: float) -> float:
-    """Between the two values that are nearest."""
-    at = share * (len(ordered) - 1)
-    low, high = ordered[int(at)], ordered[min(int(at) + 1, len(ordered) - 1)]
-    return float(low + (high - low) * (at - int(at)))
+def _quantiles(values: NDArray[np.float64], shares: tuple[float, float]) -> tuple[float, float]:
+    """As `np.quantile`, between the two values that are nearest; which takes several times as long."""
+    places = [share * (len(values) - 1) for share in shares]
+    nearest = [(int(at), min(int(at) + 1, len(values) - 1)) for at in places]
+    ordered = np.partition(values, sorted({at for pair in nearest for at in pair}))
+    one, other = (
+        float(ordered[low] + (ordered[high] - ordered[low]) * (at - low))
+        for at, (low, high) in zip(places, nearest, strict=True)
+    )
+    return one, other
 
 
 def _tell(progress: Callable[[int, int], None] | None, done: int, total: int) -> None:

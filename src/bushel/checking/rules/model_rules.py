@@ -18,7 +18,6 @@ from bushel.checking.collect.facts import Data, FeatureFacts
 from bushel.checking.findings import Finding, Location, rule
 from bushel.checking.rules.keras_expectations import network_range
 from bushel.checking.rules.label_rules import is_classification
-from bushel.keras import as_array, load_model
 
 
 @dataclass
@@ -142,6 +141,8 @@ def _values_before(model: Any, node: Any, ends: tuple[float, float]) -> tuple[fl
     """The smallest and largest value that reach a layer, if black and white images come in."""
     import keras
 
+    from bushel.keras import as_array
+
     graph = getattr(model, "_functional", None) or model
     if node.input_tensors[0] is graph.inputs[0]:  # nothing is before it
         return ends
@@ -225,6 +226,8 @@ def _from_logits(loss: Any) -> bool:
 
 def _load(path: Path) -> Any:
     """A saved model with its loss; its optimiser, which may never have made a step, is not needed."""
+    from bushel.keras import load_model
+
     is_archive = zipfile.is_zipfile(path)
     model = load_model(path, purpose="checking a model", compile=not is_archive)
     config = _compile_config(path) if is_archive else None
