@@ -116,13 +116,19 @@ def built_digits() -> None:
     bushel.build("photos", "data", split="70/15/15")
 
 
-def training() -> None:
-    built_digits()
+def small_network() -> str:
+    """A model that trains in a moment."""
     Path("net.py").write_text(
         "import keras\n\n\ndef build_model(problem):\n"
         "    inputs = keras.Input(problem.input_shape)\n"
         "    return keras.Model(inputs, keras.layers.Dense(problem.outputs)(keras.layers.Flatten()(inputs)))\n"
     )
+    return "net.py:build_model"
+
+
+def training() -> None:
+    built_digits()
+    small_network()
     rows = [{"size": float(n % 17), "colour": ("red", "blue")[n % 2], "label": int(n % 17 > 8)} for n in range(300)]
     bushel.build(iter(rows), "table", split="80/20")
 
@@ -131,7 +137,7 @@ def checks() -> None:
     built_digits()
     from bushel.training import Options
 
-    bushel.train("data", Options(epochs=1, image_size=(32, 32)), out="run")
+    bushel.train("data", Options(epochs=1, model=small_network()), out="run")
     Path("train.py").write_text(
         "import tensorflow as tf\n\nfiles = tf.io.gfile.glob('data/train-*.tfrecord')\n"
         "ds = tf.data.TFRecordDataset(files).shuffle(1000).batch(32)\n"
@@ -142,7 +148,7 @@ def serving() -> None:
     built_digits()
     from bushel.training import Options
 
-    bushel.train("data", Options(epochs=2, image_size=(32, 32)), out="runs/digits")
+    bushel.train("data", Options(epochs=2, model=small_network()), out="runs/digits")
 
 
 def tensorflow() -> None:

@@ -103,6 +103,32 @@ def test_a_small_table_takes_one_thread(monkeypatch: pytest.MonkeyPatch) -> None
     assert set(seen) == {1}
 
 
+def test_rows_are_sorted_into_bins_once_and_the_trees_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper as Bins
+
+    seen: list[int] = []
+    fit = Bins.fit
+
+    def watched(self: Any, *given: Any, **more: Any) -> Any:
+        seen.append(len(given[0]))
+        return fit(self, *given, **more)
+
+    monkeypatch.setattr(Bins, "fit", watched)
+    arrays, signal = rows_of_a_table(400, 0)
+    labels, weights = (signal > 0.3).astype(int), np.linspace(0.5, 2, 400)
+    made = []
+    for steps in ([6], [2, 4, 6]):
+        target = Target(kind="binary", label="y", classes=CLASSES[:2])
+        booster = Booster(problem(target), Options(model="trees"), records=400)
+        rows = booster.begin(arrays, labels)
+        for rounds in steps:
+            booster.boost(rows, labels, weights, rounds=rounds)
+        made.append(booster.model.forest)
+    assert seen == [400, 400]
+    for name in ("feature", "threshold", "value", "level_sets"):
+        np.testing.assert_array_equal(getattr(made[0], name), getattr(made[1], name))
+
+
 def test_trees_learn_a_table_with_default_options(table: Path, tmp_path: Path) -> None:
     trained = train(table, Options(model="trees"), out=tmp_path / "run")
     assert trained.verdict.learned, trained.verdict.summary

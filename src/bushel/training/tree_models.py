@@ -115,7 +115,7 @@ class Booster(Learner):
         except ImportError:
             raise missing_package("scikit-learn", extra="trees", purpose="--model trees") from None
         kind = HistGradientBoostingRegressor if self.compiled.gives == "numbers" else HistGradientBoostingClassifier
-        return kind(
+        estimator = kind(
             loss=self.loss,
             learning_rate=self.compiled.learning_rate,
             max_leaf_nodes=8 if self.is_small else 31,
@@ -126,6 +126,8 @@ class Booster(Learner):
             warm_start=True,
             random_state=self.options.seed,
         )
+        _bin_once(estimator)
+        return estimator
 
     def boost(self, rows: Array, labels: Array, weights: Array | None, *, rounds: int) -> None:
         """Let the trees grow to so many rounds in all."""
@@ -148,6 +150,21 @@ class Booster(Learner):
             ours = scores[:, _columns(self.problem.target, number, known)]
             if not np.allclose(ours, np.asarray(theirs).reshape(len(rows), -1), rtol=1e-6, atol=1e-6):
                 raise ImportError("this version of scikit-learn stores its trees in a way that bushel does not know")
+
+
+def _bin_once(estimator: Any) -> None:
+    """Let the first fit sort the rows into bins, for all fits: with weights, that takes longer than some trees."""
+    bin_rows: Any = getattr(estimator, "_bin_data", None)
+    kept: list[tuple[Any, Any]] = []
+
+    def binned(*given: Any, **more: Any) -> Any:
+        if not kept:
+            kept.append((bin_rows(*given, **more), estimator._bin_mapper))
+        rows, estimator._bin_mapper = kept[0]
+        return rows
+
+    if bin_rows is not None:  # a version of scikit-learn may do it elsewhere
+        estimator._bin_data = binned
 
 
 def _few_threads(rows: Array) -> contextlib.AbstractContextManager[Any]:
