@@ -1,9 +1,9 @@
 #include "json.h"
 
 #include <bit>
+#include <charconv>
 #include <limits>
 #include <string_view>
-#include <unordered_map>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -14,7 +14,6 @@ namespace bushel {
 namespace {
 
 constexpr std::size_t kMostColumns = 16;  // each takes memory for all of the text
-constexpr std::size_t kLongValue = 256;   // bytes of text that is hardly one of few values
 constexpr int kMostDigits = 18;           // any such number fits 64 bits
 
 // A cursor over the text. Every step returns whether it found what it expected.
@@ -57,17 +56,12 @@ class Reader {
     }
   }
 
-  // Text between quotes as it is written, with its quotes.
-  std::optional<Bytes> written_text() {
+  // A value as it is written: text with its quotes, or an integer.
+  std::optional<std::string_view> written(bool is_text) {
     const std::uint8_t* begin = at_;
-    if (!take('"')) return {};
-    while (true) {
-      skip_plain();
-      if (at_ == end_ || *at_ < 0x20) return {};
-      if (*at_++ == '"') return Bytes(begin, at_);
-      std::uint8_t character[4];
-      if (unescape(character) == nullptr) return {};
-    }
+    std::int64_t integer_value = 0;
+    if (is_text ? !skip_text() : !integer(integer_value)) return {};
+    return std::string_view(reinterpret_cast<const char*>(begin), static_cast<std::size_t>(at_ - begin));
   }
 
   bool integer(std::int64_t& value) {
@@ -97,6 +91,17 @@ class Reader {
 
   static __m128i load(const std::uint8_t* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); }
 #endif
+
+  bool skip_text() {
+    if (!take('"')) return false;
+    while (true) {
+      skip_plain();
+      if (at_ == end_ || *at_ < 0x20) return false;
+      if (*at_++ == '"') return true;
+      std::uint8_t character[4];
+      if (unescape(character) == nullptr) return false;
+    }
+  }
 
   void skip_plain() {
 #if defined(__SSE2__)
@@ -221,56 +226,35 @@ class Summariser {
  public:
   using Column = JsonSummary;
 
-  void begin(const JsonSummary&) { known_.emplace_back(); }
+  void begin(const JsonSummary&) { few_.emplace_back(); }
 
-  bool add(Reader& reader, JsonSummary& column, std::size_t place) {
-    if (column.is_text) {
-      const std::optional<Bytes> text = reader.written_text();
-      if (!text) return false;
-      if (column.has_few) note({reinterpret_cast<const char*>(text->data()), text->size()}, known_[place].texts, column);
-      return true;
+  bool add(Reader& reader, const JsonSummary& column, std::size_t place) {
+    const std::optional<std::string_view> written = reader.written(column.is_text);
+    if (written) few_[place].add(*written);
+    return written.has_value();
+  }
+
+  void finish(std::vector<JsonSummary>& columns) {
+    for (std::size_t place = 0; place < columns.size(); ++place) {
+      columns[place].has_few = few_[place].holds();
+      columns[place].codes = std::move(few_[place].codes());
+      for (const std::string_view written : few_[place].values()) keep(written, columns[place]);
     }
-    std::int64_t integer = 0;
-    if (!reader.integer(integer)) return false;
-    if (column.has_few) note(integer, known_[place].integers, column);
-    return true;
   }
 
  private:
-  // The codes of values; text is as it is written, so one value may have two.
-  struct Known {
-    std::unordered_map<std::string_view, std::int8_t> texts;
-    std::unordered_map<std::int64_t, std::int8_t> integers;
-  };
-
   static void keep(std::string_view written, JsonSummary& column) {
-    std::string text(written.size(), '\0');
+    if (!column.is_text) {
+      std::from_chars(written.data(), written.data() + written.size(), column.integers.emplace_back());
+      return;
+    }
+    std::string& text = column.texts.emplace_back(written.size(), '\0');
     auto* const begin = reinterpret_cast<std::uint8_t*>(text.data());
     const std::uint8_t* end = Reader({reinterpret_cast<const std::uint8_t*>(written.data()), written.size()}).text(begin);
     text.resize(static_cast<std::size_t>(end - begin));
-    column.texts.push_back(std::move(text));
   }
 
-  static void keep(std::int64_t integer, JsonSummary& column) { column.integers.push_back(integer); }
-
-  static std::size_t size_of(std::string_view written) { return written.size(); }
-  static std::size_t size_of(std::int64_t) { return sizeof(std::int64_t); }
-
-  template <typename Value>
-  static void note(Value value, std::unordered_map<Value, std::int8_t>& known, JsonSummary& column) {
-    const auto found = known.find(value);
-    if (found != known.end()) return column.codes.push_back(found->second);
-    if (known.size() == kFewValues || size_of(value) > kLongValue) {
-      column.has_few = false;
-      return;
-    }
-    const auto code = static_cast<std::int8_t>(known.size());
-    known.emplace(value, code);
-    keep(value, column);
-    column.codes.push_back(code);
-  }
-
-  std::vector<Known> known_;
+  std::vector<Few> few_;
 };
 
 // The first object makes the columns, the others must have them.
@@ -279,7 +263,7 @@ class Table {
  public:
   using Column = typename Taker::Column;
 
-  explicit Table(Taker taker) : taker_(std::move(taker)) {}
+  explicit Table(Taker given) : taker(std::move(given)) {}
 
   // Returns whether all of the text was such objects, one per line.
   bool add_lines(Reader reader) {
@@ -296,6 +280,7 @@ class Table {
     }
   }
 
+  Taker taker;
   std::vector<Column> columns;
   std::size_t rows = 0;
   std::size_t newlines = 0;
@@ -311,7 +296,7 @@ class Table {
       if (!reader.take(':')) return false;
       reader.skip_blanks();
       Column* column = column_at(place, *name, reader.is_at('"'));
-      if (column == nullptr || !taker_.add(reader, *column, place)) return false;
+      if (column == nullptr || !taker.add(reader, *column, place)) return false;
       reader.skip_blanks();
       if (reader.take('}')) return ++rows, place + 1 == columns.size();
       if (!reader.take(',')) return false;
@@ -330,11 +315,9 @@ class Table {
     Column& column = columns.emplace_back();
     column.name = name;
     column.is_text = is_text;
-    taker_.begin(column);
+    taker.begin(column);
     return &column;
   }
-
-  Taker taker_;
 };
 
 }  // namespace
@@ -350,6 +333,7 @@ std::optional<JsonSummaries> survey_flat_lines(Bytes text) {
   if (text.size() >= std::numeric_limits<std::int32_t>::max()) return {};
   Table table{Summariser()};
   if (!table.add_lines(Reader(text))) return {};
+  table.taker.finish(table.columns);
   return JsonSummaries{std::move(table.columns), table.rows, table.newlines};
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bytes.h"
+#include "few.h"
 
 namespace bushel {
 
@@ -37,8 +37,6 @@ struct JsonSummaries {
   std::size_t rows = 0;
   std::size_t newlines = 0;
 };
-
-inline constexpr std::size_t kFewValues = 127;  // so that a code takes one byte
 
 // The objects of some lines, if every line is blank or holds one object with the names of the first, in its order, each
 // with text or an integer of at most 18 digits, as in the first. Nothing if anything differs or is not JSON: a parser

@@ -1,6 +1,7 @@
 // Any bytes as texts: tokens lie within them and in order, ids are those of the tokens, counts add up; or as JSON.
 #include <cstdlib>
 
+#include "delimited.h"
 #include "json.h"
 #include "terms.h"
 #include "texts.h"
@@ -43,6 +44,20 @@ void check_unit(const texts::Rows& rows, Unit unit) {
   hash_terms(rows.view(), {unit, 1, 2}, 7, true, {});
 }
 
+void check_rows(Bytes text, const std::vector<bool>& is_text) {
+  const LastLine last = find_last_line(text);
+  demand(last.end <= text.size() && last.quotes <= last.end);
+  const auto found = survey_rows(text, ',', is_text);
+  if (!found) return;
+  demand(found->columns.size() == is_text.size() && found->newlines <= text.size());
+  for (const DelimitedSummary& column : found->columns) {
+    if (!column.has_few) continue;
+    demand(column.codes.size() == found->rows);
+    const auto values = static_cast<std::int64_t>(column.texts.size() + column.integers.size());
+    for (const std::int8_t code : column.codes) demand(code >= -1 && code < values);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -52,5 +67,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const Unit unit : {Unit::whitespace, Unit::word, Unit::character, Unit::byte}) check_unit(rows, unit);
   lower_ascii(rows.view());
   parse_flat_lines({data, size});
+  for (const std::size_t width : {2, 3}) check_rows({data, size}, std::vector<bool>(width));
   return 0;
 }

@@ -116,18 +116,22 @@ def test_a_large_file_of_json_lines_is_looked_through_in_spans(tmp_path, large_f
     assert together.parts == alone.parts
 
 
-def test_simple_lines_are_looked_through_here_and_the_rest_by_helpers_of_this_machine(tmp_path, large_files):
-    lines = [f'{{"x": {number}, "label": "c{number % 3}"}}' for number in range(150_000)]
-    simple, mixed = tmp_path / "simple.jsonl", tmp_path / "mixed.jsonl"
-    simple.write_text("\n".join(lines))
-    lines[100_000] = '{"x": 0.5, "label": "c9"}'
-    mixed.write_text("\n".join(lines))
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_simple_rows_are_looked_through_here_and_the_rest_by_helpers_of_this_machine(tmp_path, large_files, suffix):
+    form = '{{"x": {}, "label": "{}"}}' if suffix == "jsonl" else "{},{}"
+    rows = [form.format(number, f"c{number % 3}") for number in range(250_000)]
+    head = ["x,label"] if suffix == "csv" else []
+    simple, mixed = tmp_path / f"simple.{suffix}", tmp_path / f"mixed.{suffix}"
+    simple.write_text("\n".join([*head, *rows]))
+    rows[200_000] = form.format("true", "c9")  # which is no number
+    mixed.write_text("\n".join([*head, *rows]))
     for path, is_simple in ((simple, True), (mixed, False)):
         alone = sources.table(path)
         elsewhere = Elsewhere()
         together = sources.open_source(path, helpers=Nearby(elsewhere))
         assert (elsewhere.done == 0) is is_simple
         assert together.schema() == alone.schema()
+        assert together.schema().features["x"].dtype == ("str" if suffix == "csv" and not is_simple else "int64")
         assert together.parts == alone.parts
-        assert together.knows(["label"])
+        assert together.knows(["label"]) == alone.knows(["label"])
         assert together.list(0, ["label"]).columns["label"] == alone.list(0, ["label"]).columns["label"]

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import pickle
+import random
 import subprocess
 import sys
 from datetime import datetime
@@ -25,9 +26,13 @@ from PIL import Image
 from bushel import _native
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.sources import table, text_files
-from bushel.sources.tables import delimited
+from bushel.sources.tables import delimited, json_lines
 from bushel.sources.tables import table_files as surveys
+from bushel.sources.tables.delimited import DelimitedFile
+from bushel.sources.tables.json_lines import JsonLinesFile
 from bushel.sources.tables.table import TableSource
+from bushel.sources.tables.table_files import Capture, Few
+from bushel.sources.text_files import TextBlock
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -574,3 +579,73 @@ def test_images_as_hugging_face_writes_them_to_parquet_are_found(tmp_path: Path)
     columns, refused = read_all(source)
     assert columns["image"] == pictures
     assert (columns["image/height"], columns["image/width"], refused) == ([8] * 3, [9] * 3, [])
+
+
+# What may stand in a row: values that are easy to mistake for one another, and such as need quotes.
+ODD_VALUES = (
+    *("", " ", "\t", "NA", "N/A", "null", "None", "NaN", "nan", "-nan", "<NA>", "#N/A", "null ", "nan(1)", "NAmibia"),
+    *("true", "True", "tRue", "false", "true ", "inf", "-inf", "Infinity", "0", "1", "-1", "-0", "007", "+5", "0x1F"),
+    *("9223372036854775807", "9223372036854775808", "1.5", "-0.0", "1.", ".5", "1e5", "1.5e-03", "1e20", "1e999"),
+    *("123456789012345678.5", "2020-01-01", "12:30", "2020-01-01 12:30:00", "\u20ac5", "\u00a33", "5%", "5 EUR", "1,5"),
+    *("1'000", "\u00e9", "\u65e5\u672c", "\u00a01", 'a"b', "two\nlines", "two\r\nlines", "x\0y", " x ", "1 ", " 1"),
+)
+
+
+def rows_of(rng: random.Random, delimiter: str, width: int) -> bytes:
+    """Some rows, whose columns are mostly numbers or words."""
+    pools = []
+    for _ in range(width):
+        plain = (
+            [str(rng.randrange(-50, 50)) for _ in range(9)],
+            [repr(rng.gauss(0, 1)) for _ in range(9)],
+            ["red", "a b"],
+        )
+        pools.append([*rng.choice([*plain, rng.sample(ODD_VALUES, 2)]), *rng.sample(ODD_VALUES, rng.randrange(2))])
+    rows = []
+    for _ in range(rng.randrange(1, 20)):
+        values = [rng.choice(pool) for pool in pools]
+        is_quoted = [any(mark in value for mark in f'{delimiter}"\r\n') or rng.random() < 0.2 for value in values]
+        quoted = ('"' + value.replace('"', '""') + '"' for value in values)
+        rows.append(delimiter.join(q if is_one else v for q, v, is_one in zip(quoted, values, is_quoted, strict=True)))
+        rows += [""] * (rng.random() < 0.05) + ["1" + delimiter * width] * (rng.random() < 0.01)
+    return rng.choice(["\n", "\r\n"]).join([*rows, ""][: len(rows) + rng.randrange(2)]).encode()
+
+
+def decoded(few: dict[str, Few]) -> dict[str, list[object]]:
+    return {name: [one.values[code] if code >= 0 else None for code in one.codes] for name, one in few.items()}
+
+
+def test_what_the_core_finds_in_rows_is_what_arrow_infers() -> None:
+    taken = 0
+    for seed in range(400):
+        rng = random.Random(seed)
+        delimiter, width = rng.choice(",;\t|"), rng.randrange(2, 5)
+        text = rows_of(rng, delimiter, width)
+        names = [f"c{place}" for place in range(width)]
+        file = DelimitedFile(Path("rows.csv"), text=frozenset(names[:1] * (rng.random() < 0.1)))
+        block = TextBlock(0, len(text), text)
+        found = file._glance(names, delimiter, block)
+        if found is None:
+            continue
+        taken += 1
+        expected = file._infer(names, delimiter, Capture(names), block)
+        assert found._replace(few={}) == expected._replace(few={}), text
+        assert decoded(found.few) == decoded(expected.few), text
+    assert taken > 50
+
+
+def test_what_the_core_finds_in_json_lines_is_what_arrow_infers() -> None:
+    words = ["", "a", "\u00e9", 'q"', "two\nlines", "x" * 300]
+    for seed in range(50):
+        rng = random.Random(seed)
+        rows = [{"n": rng.randrange(9), "t": rng.choice(words)} for _ in range(rng.randrange(1, 300))]
+        text = "\n".join(json.dumps(row, ensure_ascii=seed % 2 == 0) for row in rows).encode()
+        block = TextBlock(0, len(text), text)
+        found = json_lines._glance(block)
+        assert found is not None
+        kinds, count, few = JsonLinesFile(Path("rows.jsonl"))._infer(block)
+        assert found[:2] == (True, text.count(b"\n"))
+        assert found[2][:2] == (kinds, count)
+        kept = decoded(found[2][2])
+        assert kept == {name: values for name, values in decoded(few).items() if name in kept}
+        assert "n" in kept

@@ -4,6 +4,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/conversion.h"
+#include "delimited.h"
 #include "json.h"
 #include "terms.h"
 
@@ -101,7 +102,20 @@ nb::object parse_lines(nb::handle text) {
   return nb::make_tuple(columns, found->rows);
 }
 
-// ([(name, whether it is text, codes, distinct values)], rows, newlines); codes are None if there are many values.
+// The distinct values of a column of which there are few, which are texts or integers.
+nb::list to_list(const std::vector<std::string>& texts, const std::vector<std::int64_t>& integers) {
+  nb::list values;
+  for (const std::string& one : texts)
+    values.append(to_bytes({reinterpret_cast<const std::uint8_t*>(one.data()), one.size()}));
+  for (const std::int64_t one : integers) values.append(one);
+  return values;
+}
+
+nb::object codes_of(bool has_few, const std::vector<std::int8_t>& codes) {
+  return has_few ? copy_to_array(codes, {codes.size()}) : nb::none();
+}
+
+// ([(name, whether it is text, codes or None, values)], rows, newlines); None if the lines are not that simple.
 nb::object survey_lines(nb::handle text) {
   const View view(text, PyBUF_C_CONTIGUOUS);
   std::optional<JsonSummaries> found;
@@ -111,19 +125,38 @@ nb::object survey_lines(nb::handle text) {
   }
   if (!found) return nb::none();
   nb::list columns;
-  for (const JsonSummary& column : found->columns) {
-    if (!column.has_few) {
-      columns.append(nb::make_tuple(column.name, column.is_text, nb::none(), nb::none()));
-      continue;
-    }
-    nb::list values;
-    for (const std::string& one : column.texts)
-      values.append(to_bytes({reinterpret_cast<const std::uint8_t*>(one.data()), one.size()}));
-    for (const std::int64_t one : column.integers) values.append(one);
+  for (const JsonSummary& one : found->columns)
     columns.append(
-        nb::make_tuple(column.name, column.is_text, copy_to_array(column.codes, {column.codes.size()}), values));
-  }
+        nb::make_tuple(one.name, one.is_text, codes_of(one.has_few, one.codes), to_list(one.texts, one.integers)));
   return nb::make_tuple(columns, found->rows, found->newlines);
+}
+
+// ([(kind, whether values are missing, codes or None, values)], rows, newlines); None if the rows are not that simple.
+nb::object survey_delimited(nb::handle text, char delimiter, nb::sequence is_text) {
+  const View view(text, PyBUF_C_CONTIGUOUS);
+  std::vector<bool> marks;
+  for (nb::handle one : is_text) marks.push_back(nb::cast<bool>(one));
+  std::optional<DelimitedSummaries> found;
+  {
+    const Nogil nogil;
+    found = survey_rows(view.bytes(), delimiter, marks);
+  }
+  if (!found) return nb::none();
+  nb::list columns;
+  for (const DelimitedSummary& one : found->columns)
+    columns.append(nb::make_tuple(static_cast<int>(one.kind), one.has_missing, codes_of(one.has_few, one.codes),
+                                  to_list(one.texts, one.integers)));
+  return nb::make_tuple(columns, found->rows, found->newlines);
+}
+
+nb::tuple last_line(nb::handle text) {
+  const View view(text, PyBUF_C_CONTIGUOUS);
+  LastLine found;
+  {
+    const Nogil nogil;
+    found = find_last_line(view.bytes());
+  }
+  return nb::make_tuple(found.end, found.quotes);
 }
 
 void make_vocabulary(Vocabulary* self, const Int64s& offsets, nb::handle data) {
@@ -235,6 +268,10 @@ void bind_texts(nb::module_& m) {
         "([(name, offsets or None, data or integers)], rows) of flat JSON objects, one a line; None of anything else.");
   m.def("survey_flat_lines", &survey_lines, "text"_a,
         "([(name, is text, codes or None, values)], rows, newlines) of what `parse_flat_lines` parses; None of the rest.");
+  m.def("survey_rows", &survey_delimited, "text"_a, "delimiter"_a, "is_text"_a,
+        "([(kind, has missing, codes or None, values)], rows, newlines) of simple rows, where kind 0 is missing, 1 integer,"
+        " 2 real and 3 text; None of the rest.");
+  m.def("last_line", &last_line, "text"_a, "Where the last line ends, and how many quotes are before that.");
   m.def("word_ranges", [] { return to_list(word_ranges()); }, "First and last of the characters that make words.");
   m.def(
       "space_ranges", [] { return to_list(space_ranges()); }, "First and last of the characters that are whitespace.");

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers, map_in_threads
 from bushel.sources.protocol import Refused
@@ -56,6 +57,10 @@ class _Written(NamedTuple):
         return not (self.has_comma if style == "comma" else self.has_point)
 
 
+# Of a column whose kind is certain: missing, integers, reals, and text that is no number.
+_WRITTEN = (_Written(), _Written(), _Written(("point",)), _Written(()))
+
+
 class _Parsed(NamedTuple):
     """One parsed block: the number of its rows and lines, and the types of its columns."""
 
@@ -88,8 +93,9 @@ class DelimitedFile:
         capture = Capture(names)
         lines = 1
         least = part_bytes(self.path.stat().st_size)
-        look = partial(self._infer, names, delimiter, capture)
-        looked: Iterable[tuple[TextBlock, _Parsed]] = look_through(file, cut, start, (look, lambda _: None), helpers)
+        look = partial(self._look, names, delimiter, capture)
+        looks = look, partial(self._glance, names, delimiter)
+        looked: Iterable[tuple[TextBlock, _Parsed]] = look_through(file, cut, start, looks, helpers)
         if not file.is_seekable:
             looked = map_in_threads(look, _without_header(file.blocks(cut), start))
         for block, parsed in looked:
@@ -98,8 +104,10 @@ class DelimitedFile:
                 check_utf8(self.path, text, lines)
                 raise _unclosed_quote(self.path, text, delimiter, lines)
             lines += parsed.lines
-            fields = {name: _merge(fields[name], parsed.fields[name]) for name in names}
-            written = {name: written[name].and_(parsed.written[name]) for name in names}
+            if parsed.fields != fields:  # those of most blocks are the same
+                fields = {name: _merge(fields[name], parsed.fields[name]) for name in names}
+            if parsed.written != written or any(one.signs for one in written.values()):
+                written = {name: written[name].and_(parsed.written[name]) for name in names}
             if parts and (not file.is_seekable or parts[-1].last - parts[-1].first < least):
                 parts[-1] = parts[-1]._replace(last=block.stop, rows=parts[-1].rows + parsed.rows)
             else:
@@ -147,6 +155,28 @@ class DelimitedFile:
         check_utf8(self.path, before, 0)
         length = len(before.decode().encode(file.encoding)) if file.is_seekable else dialect.end
         return dialect, block.start + length
+
+    def _look(self, names: list[str], delimiter: str, capture: Capture, block: TextBlock) -> _Parsed:
+        return self._glance(names, delimiter, block) or self._infer(names, delimiter, capture, block)
+
+    def _glance(self, names: list[str], delimiter: str, block: TextBlock) -> _Parsed | None:
+        """The same as `_infer` by the core alone, if it is certain what each column of the block holds."""
+        if self.decimal == "," or delimiter == BLANKS or not delimiter.isascii() or not is_utf8(block.text):
+            return None
+        surveyed: Any = _native.survey_rows(block.text, delimiter, [name in self.text for name in names])
+        if surveyed is None or not surveyed[1]:
+            return None
+        columns, rows, newlines = surveyed
+        kinds = _null(), _int(), _float(), _text()
+        fields: dict[str, Field] = {}
+        few: dict[str, Few] = {}
+        written: dict[str, _Written] = {}
+        for name, (kind, has_missing, codes, values) in zip(names, columns, strict=True):
+            fields[name] = Field(kinds[kind], has_missing)
+            written[name] = _WRITTEN[kind]
+            if codes is not None:
+                few[name] = Few(codes, values, kinds[kind])
+        return _Parsed(rows, newlines, fields, few, written)
 
     def _infer(self, names: list[str], delimiter: str, capture: Capture, block: TextBlock) -> _Parsed:
         """Types of one block. A negative `lines` means that it is not UTF-8, or that a quote is never closed."""
@@ -211,7 +241,7 @@ class DelimitedFile:
         return bool(pc.all(pc.or_(is_integer, is_nothing)).as_py())
 
     def _parse(
-        self, text: bytes, names: list[str], delimiter: str, types: dict[str, Any], columns: list[str] | None = None
+        self, text: Text, names: list[str], delimiter: str, types: dict[str, Any], columns: list[str] | None = None
     ) -> tuple[Any, BadRows]:
         import pyarrow as pa
         from pyarrow import csv as pacsv
@@ -220,14 +250,14 @@ class DelimitedFile:
         # although `newlines_in_values`, which halves its speed, is not set.
         bad: BadRows = {}
         if delimiter == BLANKS:
-            text, delimiter = one_tab_between(text), "\t"
+            text, delimiter = one_tab_between(bytes(text)), "\t"
 
         def refuse(row: Any) -> str:
             bad[row.number - 1] = f"the row has {row.actual_columns} values, the header {row.expected_columns}"
             return "skip"
 
         if not is_utf8(text):  # Arrow cannot return a row of the wrong width that is not text either
-            text = text.decode(errors="replace").encode()
+            text = bytes(text).decode(errors="replace").encode()
         try:
             table = pacsv.read_csv(
                 pa.BufferReader(text),
@@ -251,7 +281,7 @@ class DelimitedFile:
         delimiter: str = survey.details["delimiter"]
         start = part.first if file.is_seekable else 0
         stop = part.last if file.is_seekable else None
-        blocks = file.blocks(partial(_cut_rows, delimiter=delimiter), start, stop, _READ_BYTES)
+        blocks = file.passing_blocks(partial(_cut_rows, delimiter=delimiter), start, stop, _READ_BYTES)
         if not file.is_seekable:
             blocks = _without_header(blocks, survey.details["start"])
         first = 0
@@ -325,11 +355,11 @@ def _quotes(text: Text) -> int:
 
 def _cut_rows(given: Text, delimiter: str) -> int:
     """Where the last whole row ends: at a newline that is not between quotes."""
+    end, before = _native.last_line(given)
+    if not before % 2:
+        return end
     text = bytes(given)
-    quotes = _quotes(text)
-    end = text.rfind(b"\n") + 1
-    before = quotes - text.count(b'"', end)
-    if before % 2 and _has_stray_quotes(text, delimiter):
+    if _has_stray_quotes(text, delimiter):
         return end  # stray quotes, as in 5" pipe, do not delimit values
     while end and before % 2:
         previous = text.rfind(b"\n", 0, end - 1) + 1
@@ -383,7 +413,7 @@ def _has_blanks(column: Any) -> bool:
 
     if not pa.types.is_string(column.type):
         return False
-    return bool(pc.any(pc.equal(pc.binary_length(pc.ascii_trim(column, " \t")), 0)).as_py())
+    return bool(pc.any(pc.equal(pc.binary_length(pc.ascii_trim(column, " \t")), _zero())).as_py())
 
 
 def _blanks_to_null(array: Any) -> Any:
@@ -394,8 +424,16 @@ def _blanks_to_null(array: Any) -> Any:
     if not pa.types.is_string(array.type):
         return array
     array = pc.ascii_trim(array, " \t")
-    is_blank = pc.equal(pc.binary_length(array), 0)
-    return pc.if_else(is_blank, pa.scalar(None, pa.string()), array) if pc.any(is_blank).as_py() else array
+    is_blank = pc.equal(pc.binary_length(array), _zero())
+    return pc.if_else(is_blank, pa.nulls(1, pa.string())[0], array) if pc.any(is_blank).as_py() else array
+
+
+@lru_cache(maxsize=1)
+def _zero() -> Any:
+    """The length of no text. Arrow would import pandas to make it of a number, which takes as long as many blocks."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(bytes(4))])[0]
 
 
 def _holds_wide_integers(column: Any) -> bool:

@@ -1,0 +1,75 @@
+#include "check.h"
+#include "delimited.h"
+#include "few.h"
+#include "texts.h"
+
+using namespace bushel;
+using Kind = DelimitedSummary::Kind;
+using Strings = std::vector<std::string>;
+using Codes = std::vector<std::int8_t>;
+
+namespace {
+
+std::optional<DelimitedSummaries> survey(std::string_view text, std::vector<bool> is_text = {false, false}) {
+  return survey_rows(texts::bytes(text), ',', is_text);
+}
+
+}  // namespace
+
+TEST(delimited, columns_are_integers_reals_text_or_missing) {
+  const auto found = survey("1,-0.5,red,NA\n\n20,1e-5,\"a \"\"b\"\"\",\r\nnull,3,7,None\n", {false, false, false, false});
+  CHECK(found.has_value() && found->rows == 3 && found->newlines == 4);
+  CHECK(found->columns[0].kind == Kind::integer && found->columns[0].has_missing);
+  CHECK(found->columns[0].integers == std::vector<std::int64_t>{1, 20} && found->columns[0].codes == Codes{0, 1, -1});
+  CHECK(found->columns[1].kind == Kind::real && !found->columns[1].has_missing && !found->columns[1].has_few);
+  CHECK(found->columns[2].kind == Kind::text && !found->columns[2].has_missing);
+  CHECK(found->columns[2].texts == Strings{"red", "a \"b\"", "7"} && found->columns[2].codes == Codes{0, 1, 2});
+  CHECK(found->columns[3].kind == Kind::missing && found->columns[3].has_missing && !found->columns[3].has_few);
+}
+
+TEST(delimited, text_has_no_blanks_around_it_and_is_missing_if_nothing_else_is_left) {
+  const auto found = survey("word, x\n \t,\"x \"\nword ,word\n");
+  CHECK(found.has_value() && found->columns[0].has_missing && !found->columns[1].has_missing);
+  CHECK(found->columns[0].texts == Strings{"word"} && found->columns[0].codes == Codes{0, -1, 0});
+  CHECK(found->columns[1].texts == Strings{"x", "word"} && found->columns[1].codes == Codes{0, 0, 1});
+}
+
+TEST(delimited, newlines_in_quotes_are_of_the_value_and_counted) {
+  const auto found = survey("\"two\nlines\",1\n\"x,y\",2");
+  CHECK(found.has_value() && found->rows == 2 && found->newlines == 2);
+  CHECK(found->columns[0].texts == Strings{"two\nlines", "x,y"});
+}
+
+TEST(delimited, whatever_is_not_certain_is_for_another_parser) {
+  for (const char* value : {"true",   "FALSE", "inf",  "Nan",  "nan(1)", "2020-01-01", "12:30", "0x1F", "+1",  "-",
+                            "-0",     "007",   "1.",   ".5",   "1e",     "1e100",      "1e18",  " 1",   "1 ",  "\xe2\x82\xac""5",
+                            "\xc2\xa3""3", "$5",    "1 %",  "  ",   "1234567890123456789", "#",  "a\"b", "\"x\"y", "\"x", "x\ry"})
+    CHECK(!survey(std::string(value) + ",1\n").has_value());
+  for (const char* text : {"1\n", "1,2,3\n", "1,2\n3\n", "1,2\n3,4,5\n", " \n1,2\n", "\r1,2\n"})
+    CHECK(!survey(text).has_value());
+  CHECK(!survey("1\n2\n", {false}).has_value());
+  CHECK(survey("").has_value() && survey("\n\r\n")->rows == 0);
+}
+
+TEST(delimited, a_column_with_a_word_is_text_whatever_else_it_holds) {
+  const auto found = survey("true,1\n2020-01-01,2\nword,3\n");
+  CHECK(found.has_value() && found->columns[0].kind == Kind::text);
+  CHECK(survey("word,1\n", {true, false}).has_value() && !survey("word,1\n", {true, true}).has_value());
+}
+
+TEST(delimited, many_or_long_values_are_not_kept) {
+  std::string text;
+  for (std::size_t i = 0; i < kFewValues; ++i) text += std::to_string(i) + ",x" + std::to_string(i) + "\n";
+  CHECK(survey(text)->columns[0].has_few && survey(text)->columns[1].texts.size() == kFewValues);
+  text += "1000,x\n";
+  CHECK(!survey(text)->columns[0].has_few && !survey(text)->columns[1].has_few);
+  CHECK(!survey(std::string(kLongValue + 1, 'x') + ",1\n")->columns[0].has_few);
+}
+
+TEST(delimited, the_last_line_and_the_quotes_before_its_end_are_found) {
+  const auto last = [](std::string_view text) { return find_last_line(texts::bytes(text)); };
+  CHECK(last("").end == 0 && last("x\"").end == 0 && last("x\"").quotes == 0);
+  CHECK(last("\"a\"\n\"b").end == 4 && last("\"a\"\n\"b").quotes == 2);
+  const std::string many(1000, '"');
+  CHECK(last(many + "\n").end == 1001 && last(many + "\n").quotes == 1000);
+}
