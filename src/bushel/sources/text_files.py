@@ -98,7 +98,7 @@ class TextFile:
     ) -> Iterator[TextBlock]:
         """The same without copies: the text of a block is valid until the next one is requested."""
         at = max(start, self.bom if self.is_seekable else 0)
-        carried, buffer = 0, bytearray(size)
+        carried, buffer = 0, bytearray(size + size // 8)
         with self._opened() as stream:
             if at and self.is_seekable:
                 stream.seek(at)

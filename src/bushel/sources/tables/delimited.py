@@ -355,6 +355,8 @@ def _quotes(text: Text) -> int:
 
 def _cut_rows(given: Text, delimiter: str) -> int:
     """Where the last whole row ends: at a newline that is not between quotes."""
+    end: int
+    before: int
     end, before = _native.last_line(given)
     if not before % 2:
         return end
