@@ -33,6 +33,26 @@ bool gather(const std::vector<Bytes>& pieces, const std::vector<Place>& places, 
   return true;
 }
 
+bool find_rows(const std::vector<std::span<const std::int64_t>>& columns, std::span<const std::int64_t> which,
+               std::span<const std::int64_t> rows, std::vector<Place>& out) {
+  constexpr std::size_t kAhead = 16;  // as above
+  const auto offset_of = [&](std::size_t i) -> const std::int64_t* {
+    const auto column = static_cast<std::size_t>(which[i]), row = static_cast<std::size_t>(rows[i]);
+    if (column >= columns.size() || row >= columns[column].size() || row + 1 == columns[column].size()) return nullptr;
+    return columns[column].data() + row;
+  };
+  out.reserve(out.size() + rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i + kAhead < rows.size()) __builtin_prefetch(offset_of(i + kAhead));
+    const std::int64_t* const offset = offset_of(i);
+    breathe(sizeof(Place));
+    if (!offset || offset[0] < 0 || offset[1] < offset[0]) return false;
+    out.push_back({static_cast<std::uint32_t>(which[i]), static_cast<std::uint64_t>(offset[0]),
+                   static_cast<std::uint64_t>(offset[1] - offset[0])});
+  }
+  return true;
+}
+
 bool find_scattered(const std::vector<Bytes>& pieces, const std::vector<Place>& places,
                     std::span<const std::int64_t> lengths, Scattered& out) {
   std::vector<std::uintptr_t> addresses;

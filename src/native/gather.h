@@ -19,6 +19,11 @@ struct Place {
 // filled up to that range.
 bool gather(const std::vector<Bytes>& pieces, const std::vector<Place>& places, std::uint8_t* out);
 
+// Finds rows of several bytes columns, each given by its offsets: `rows[i]` of column `which[i]` is range i. False if
+// there is no such row.
+bool find_rows(const std::vector<std::span<const std::int64_t>>& columns, std::span<const std::int64_t> which,
+               std::span<const std::int64_t> rows, std::vector<Place>& out);
+
 // Framed records in several pieces of memory, as extents of one span. The span reaches from the first piece to the
 // last, and what lies between pieces must not be touched: only the extents, and kSlack bytes after each.
 struct Scattered {

@@ -108,6 +108,20 @@ std::uint64_t resynchronise(Bytes file, std::uint64_t begin) {
   return file.size();
 }
 
+bool copy_framing(Bytes file, std::span<const std::uint64_t> offsets, std::span<const std::uint32_t> lengths,
+                  std::uint8_t* out) {
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const std::uint64_t size = kHeader + std::uint64_t{lengths[i]} + kFooter;
+    if (offsets[i] > file.size() || size > file.size() - offsets[i]) return false;
+    breathe(kHeader + kFooter);
+    const std::uint8_t* const record = file.data() + offsets[i];
+    std::memcpy(out, record, kHeader);
+    std::memcpy(out + kHeader, record + size - kFooter, kFooter);
+    out += kHeader + kFooter;
+  }
+  return true;
+}
+
 void frame(std::uint8_t* out, std::uint64_t length) {
   store64(out, length);
   store32(out + sizeof length, mask(crc32c_of_u64(length)));

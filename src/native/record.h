@@ -55,6 +55,10 @@ Fault verify(Bytes file, Extent extent);
 // Takes time in proportion to what it skips, whatever lengths the bytes there claim.
 std::uint64_t resynchronise(Bytes file, std::uint64_t begin);
 
+// Copies header and footer of every record, whose data has the length given, to `out`. False if one is not in `file`.
+bool copy_framing(Bytes file, std::span<const std::uint64_t> offsets, std::span<const std::uint32_t> lengths,
+                  std::uint8_t* out);
+
 // Writes header and footer around `length` bytes of data that are already at out + kHeader.
 void frame(std::uint8_t* out, std::uint64_t length);
 

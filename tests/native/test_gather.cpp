@@ -84,3 +84,21 @@ TEST(gather, ranges_that_are_not_those_of_the_records_are_refused) {
   cut.lengths[0] = 3;
   CHECK(!find_scattered(cut.pieces, cut.places, cut.lengths, found));
 }
+
+TEST(gather, rows_of_several_columns_are_found_by_their_offsets) {
+  const std::vector<std::int64_t> one{0, 2, 2, 5}, other{4, 7};
+  const std::vector<std::span<const std::int64_t>> columns{one, other};
+  const std::vector<std::int64_t> which{1, 0, 0}, rows{0, 2, 1};
+  std::vector<Place> found;
+  CHECK(find_rows(columns, which, rows, found));
+  CHECK(found.size() == 3);
+  CHECK(found[0].piece == 1 && found[0].start == 4 && found[0].length == 3);
+  CHECK(found[1].piece == 0 && found[1].start == 2 && found[1].length == 3);
+  CHECK(found[2].length == 0);
+  for (const auto& [column, row] : {std::pair{0, 3}, {1, 1}, {2, 0}, {-1, 0}, {0, -1}}) {
+    const std::vector<std::int64_t> of{column}, at{row};
+    CHECK(!find_rows(columns, of, at, found));
+  }
+  const std::vector<std::int64_t> wrong{5, 3}, first{0};
+  CHECK(!find_rows({wrong}, first, first, found));
+}

@@ -149,3 +149,17 @@ TEST(record, a_record_that_is_taken_in_pieces_has_the_same_checksum) {
   file.data()[kHeader + (std::size_t{33} << 20)] ^= 4;
   CHECK(!is_intact(file.bytes(), {0, large.size()}));
 }
+
+TEST(record, framing_is_the_header_and_footer_of_each_record_that_is_inside_the_file) {
+  const std::string text = build::framed("first") + build::framed("") + build::framed("third one");
+  const Exact file(text);
+  const std::vector<std::uint64_t> offsets{0, 21, 37};
+  const std::vector<std::uint32_t> lengths{5, 0, 9};
+  std::string out(3 * (kHeader + kFooter), 0);
+  auto* const to = reinterpret_cast<std::uint8_t*>(out.data());
+  CHECK(copy_framing(file.bytes(), offsets, lengths, to));
+  CHECK(out ==
+        text.substr(0, 12) + text.substr(17, 4) + text.substr(21, 16) + text.substr(37, 12) + text.substr(58, 4));
+  for (const std::uint64_t offset : {std::uint64_t{38}, std::uint64_t{1000}, ~std::uint64_t{0} - 3})
+    CHECK(!copy_framing(file.bytes(), {{offset}}, {{9}}, to));
+}

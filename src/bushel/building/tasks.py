@@ -50,6 +50,7 @@ __all__ = ["Job", "Task", "give_back_memory", "memory_of", "perform"]
 STEP_BYTES = 16 << 20  # read and written at a time
 _STEP_ROWS = 1 << 16
 _BLOCKS_AHEAD = 2
+_MAPPED = 16  # partitions whose keys are mapped at a time
 
 
 class Task(NamedTuple):
@@ -375,19 +376,22 @@ class _Work:
         write_beside(file.path, index, self._keys(partitions, in_partition))
 
     def _keys(self, partitions: NDArray[np.int64], rows: NDArray[np.int64]) -> BytesColumn:
-        pieces: list[Any] = []
-        starts, lengths, which = (np.zeros(len(rows), np.int64) for _ in range(3))
-        for partition in np.unique(partitions).tolist():
-            here = np.flatnonzero(partitions == partition)
-            keys = self.plan.keys(partition)
-            sizes = np.asarray(keys.offsets[rows[here] + 1] - keys.offsets[rows[here]])
-            lengths[here], which[here] = sizes, len(pieces)
-            starts[here] = np.cumsum(sizes) - sizes
-            # Gathered, not kept mapped: each mapping holds a file open, and there may be thousands of partitions.
-            own = np.zeros(len(here), np.int64)
-            pieces.append(_native.gather([keys.data], own, np.asarray(keys.offsets[rows[here]]), sizes))
-        data: Any = _native.gather(pieces, which, starts, lengths)
-        return BytesColumn(np.concatenate([[0], np.cumsum(lengths)]), data)
+        """The keys of rows, each of its partition."""
+        numbers = np.flatnonzero(np.bincount(partitions))
+        if len(numbers) <= _MAPPED:
+            which = np.searchsorted(numbers, partitions)
+            mapped = [(keys.offsets, keys.data) for keys in map(self.plan.keys, numbers.tolist())]
+            return BytesColumn(*_native.gather_rows(mapped, which, rows))
+        # Some partitions at a time: each mapping holds a file open, and there may be thousands of them.
+        which, within = (np.empty(len(rows), np.int64) for _ in range(2))
+        found: list[tuple[Any, Any]] = []
+        groups = partitions // _MAPPED
+        for group in np.unique(groups).tolist():
+            here = np.flatnonzero(groups == group)
+            which[here], within[here] = len(found), np.arange(len(here))
+            keys = self._keys(partitions[here], rows[here])
+            found.append((keys.offsets, keys.data))
+        return BytesColumn(*_native.gather_rows(found, which, within))
 
     def _label_counts(self, file: ShardFile) -> dict[str, int]:
         labels = self.job.encoder.labels

@@ -401,7 +401,7 @@ def _set_time(place: Path, status: Status) -> None:
             os.utime(place, ns=(status.mtime_ns, status.mtime_ns))
 
 
-def _to_bytes(tie: Tie, index: Index) -> list[bytes]:
+def _to_bytes(tie: Tie, index: Index) -> list[Any]:
     arrays: dict[str, NDArray[Any]] = {"offset": index.offsets, "length": index.lengths, **index.values}
     columns, at = [], 0
     for name, array in arrays.items():
@@ -416,13 +416,16 @@ def _to_bytes(tie: Tie, index: Index) -> list[bytes]:
     shifted = [msgspec.structs.replace(column, at=column.at + start) for column in columns]
     keys = keys and (keys[0] + start, keys[1])
     text = msgspec.json.encode(msgspec.structs.replace(header, columns=shifted, keys=keys)).ljust(start - _PREFIX.size)
-    pieces = [_PREFIX.pack(MAGIC, FORMAT, len(text)), text]
+    pieces: list[Any] = [_PREFIX.pack(MAGIC, FORMAT, len(text)), text]
     for array in arrays.values():
-        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-        pieces.append(data.ljust(_round_up(len(data)), b"\0"))
+        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
+        pieces += [data, bytes(_round_up(len(data)) - len(data))]
     if index.keys is not None:
         pieces.append(bytes(index.keys).ljust(_round_up(len(index.keys)), b"\0"))
-    return [*pieces, _CRC.pack(_native.crc32c(b"".join(pieces)))]
+    checksum = 0
+    for piece in pieces:
+        checksum = _native.crc32c(piece, checksum)
+    return [*pieces, _CRC.pack(checksum)]
 
 
 def _round_up(size: int) -> int:
@@ -459,12 +462,16 @@ def _digest(path: Path, index: Index) -> str:
 
 def _framing(memory: NDArray[np.uint8], index: Index, rows: slice) -> bytes:
     """Header and footer of some records, as they are in the file; zeros for those that are missing."""
+    whole: Any = _native.framing(
+        memory,
+        np.ascontiguousarray(index.offsets[rows], np.uint64),
+        np.ascontiguousarray(index.lengths[rows], np.uint32),
+    )
+    if whole is not None:
+        return whole  # type: ignore[no-any-return]
     offsets, lengths = index.offsets[rows].astype(np.int64), index.lengths[rows].astype(np.int64)
     starts = np.stack([offsets, offsets + HEADER + lengths], axis=1).reshape(-1)
     sizes = np.tile(np.array([HEADER, FOOTER]), len(offsets))
-    if (starts >= 0).all() and (starts + sizes <= len(memory)).all():
-        whole: Any = _native.gather([memory], np.zeros(len(starts), np.int64), starts, sizes)
-        return whole  # type: ignore[no-any-return]
     places = np.concatenate([np.arange(start, start + size) for start, size in zip(starts, sizes, strict=True)])
     is_there = (places >= 0) & (places < len(memory))
     return np.where(is_there, memory[np.where(is_there, places, 0)], np.uint8(0)).tobytes()

@@ -55,7 +55,6 @@ BLOCK_BYTES = 4 << 20
 MOST_AT_ONCE = 4  # blocks of a request: enough that waiting for an answer takes little of the time
 _HELD_MAPPED = 512  # blocks at hand after use, where there is a cache on disk
 _HELD_IN_MEMORY = 8  # and where there is none
-_HEADER_ONLY = 128  # bytes of a .npy file in which there is nothing to map
 _requests = threading.Semaphore(REQUESTS)
 
 
@@ -532,10 +531,14 @@ _NPY_HEAD = 256  # bytes in which the header of such a file ends
 
 def map_array(path: Path) -> NDArray[Any]:
     """An array in a .npy file, mapped; of one in a store, a copy on this machine is."""
-    path = local_copy(path)
-    if path.stat().st_size <= _HEADER_ONLY:
-        return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
-    return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    with local_copy(path).open("rb") as file:
+        np.lib.format.read_magic(file)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        if (count := math.prod(shape)) == 0:
+            return np.empty(shape, dtype)
+        # Much faster than `np.load`, and a build maps several files per partition and shard.
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(memory, dtype, count, file.tell()).reshape(shape)
 
 
 def find_array(path: Path) -> Any:

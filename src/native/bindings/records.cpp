@@ -110,10 +110,29 @@ nb::object parse_message(nb::handle data) {
   return nb::make_tuple(features, lists);
 }
 
+std::uint32_t crc32c_after(nb::handle data, std::uint32_t before) {
+  const View view(data);
+  return crc32c_joined(before, crc32c(view.bytes()), view.bytes().size());
+}
+
+nb::object framing_of(nb::handle file, const Offsets& offsets, const Lengths& lengths) {
+  const std::size_t count = offsets.shape(0);
+  if (count != lengths.shape(0)) throw nb::value_error("offsets and lengths must be as long as each other");
+  const View view(file);
+  Buffer out(count * (kHeader + kFooter));
+  bool is_within;
+  {
+    const Nogil nogil;
+    is_within = copy_framing(view.bytes(), {offsets.data(), count}, {lengths.data(), count}, out.data());
+  }
+  return is_within ? to_array<std::uint8_t>(std::move(out)) : nb::none();
+}
+
 }  // namespace
 
 void bind_records(nb::module_& m) {
-  m.def("crc32c", [](nb::handle data) { return crc32c(View(data).bytes()); }, "data"_a, "CRC-32C of `data`, unmasked.");
+  m.def("crc32c", &crc32c_after, "data"_a, "before"_a = 0,
+        "CRC-32C of `data`, unmasked, or of what has the checksum `before` and then `data`.");
   m.def("crc32c_engine", &crc32c_engine, "How checksums are computed here: sse4.2, armv8 or table.");
   m.def(
       "xxh64", [](nb::handle data, std::uint64_t seed) { return xxh64(View(data).bytes(), seed); }, "data"_a,
@@ -124,6 +143,8 @@ void bind_records(nb::module_& m) {
         "(row, fault, -1) of each record that does not hold what it should.");
   m.def("resynchronise", &resynchronise_file, "file"_a, "begin"_a,
         "First offset from `begin` on where there is a whole record; the size of the file if there is none.");
+  m.def("framing", &framing_of, "file"_a, "offsets"_a, "lengths"_a,
+        "Header and footer of each record, one after the other; None if a record is not within the file.");
   m.def("frame", &frame_data, "data"_a, "`data` as a record.");
   m.def("parse", &parse_message, "data"_a, "(features, feature lists) of one message, or None if it is malformed.");
 }

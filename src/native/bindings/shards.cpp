@@ -66,9 +66,6 @@ nb::object memory_of(nb::handle self) {
   return nb::cast(nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(mapping.data(), {size}, self));
 }
 
-using Offsets = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Lengths = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 // The records of mapped shards, by one number over all of them: [(offsets, lengths, start in the mapping)].
 class PyShards {
  public:
@@ -175,6 +172,35 @@ nb::object gather_ranges(nb::sequence pieces, const Int64s& which, const Int64s&
   return to_array<std::uint8_t>(std::move(out));
 }
 
+// (offsets, data) of rows of several bytes columns, each (offsets, data).
+nb::tuple gather_rows(nb::sequence columns, const Int64s& which, const Int64s& rows) {
+  if (which.shape(0) != rows.shape(0)) throw nb::value_error("which must be as long as rows");
+  std::vector<Int64s> held;
+  std::deque<View> views;
+  std::vector<std::span<const std::int64_t>> offsets;
+  std::vector<Bytes> pieces;
+  for (const nb::handle column : columns) {
+    held.push_back(nb::cast<Int64s>(column[0]));
+    offsets.emplace_back(held.back().data(), held.back().shape(0));
+    pieces.push_back(views.emplace_back(column[1]).bytes());
+  }
+  const std::size_t count = rows.shape(0);
+  Buffer ends((count + 1) * sizeof(std::int64_t)), data;
+  bool is_within;
+  {
+    const Nogil nogil;
+    std::vector<Place> places;
+    is_within = find_rows(offsets, {which.data(), count}, {rows.data(), count}, places);
+    std::int64_t end = *ends.as<std::int64_t>() = 0;
+    for (std::size_t i = 0; i < places.size(); ++i)
+      ends.as<std::int64_t>()[i + 1] = end += static_cast<std::int64_t>(places[i].length);
+    data = Buffer(static_cast<std::size_t>(end));
+    is_within = is_within && gather(pieces, places, data.data());
+  }
+  if (!is_within) throw nb::index_error("a row is not within its column");
+  return nb::make_tuple(to_array<std::int64_t>(std::move(ends)), to_array<std::uint8_t>(std::move(data)));
+}
+
 // (columns, faults) of records that are not copied before, unless they are cut. `records` are their lengths.
 nb::tuple decode_ranges(nb::sequence pieces, const Int64s& which, const Int64s& starts, const Int64s& lengths,
                         const Int64s& records, nb::sequence names) {
@@ -201,6 +227,8 @@ void bind_shards(nb::module_& m) {
         "Where each position of 0 .. size - 1 goes in the permutation chosen by `key`.");
   m.def("gather", &gather_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a,
         "Ranges of several buffers, one after the other.");
+  m.def("gather_rows", &gather_rows, "columns"_a, "which"_a, "rows"_a,
+        "(offsets, data) of a bytes column: row rows[i] of the column which[i], each (offsets, data).");
   m.def("decode_ranges", &decode_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a, "records"_a, "names"_a,
         "(columns, faults) of framed records of the lengths `records`, which are these ranges of several buffers.");
   nb::class_<PyMapping>(m, "Mapping", "Files mapped one after the other; [(path, size)].")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, take, with_missing
 from bushel.errors import FileProblem, SchemaMismatch
-from bushel.parallel import Helpers
+from bushel.parallel import Helpers, available_cores
 from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
 from bushel.storage import local_copy
@@ -280,7 +280,9 @@ class ParquetFile:
             rows = int(max(1, min(_PIECE_ROWS, part.rows * _PIECE_BYTES // max(size, 1))))
             wanted = list(dict.fromkeys(survey.details["roots"][name] for name in names))
             start = 0
-            for batch in file.iter_batches(rows, row_groups=groups, columns=wanted):
+            # Every thread of Arrow keeps memory, and workers share the cores anyway.
+            is_alone = available_cores() > 1
+            for batch in file.iter_batches(rows, row_groups=groups, columns=wanted, use_threads=is_alone):
                 arrays = arrow.flatten(batch)
                 numbers = np.arange(start, start + batch.num_rows)
                 start += batch.num_rows
