@@ -227,3 +227,18 @@ def test_the_classes_of_many_rows_are_those_of_few(monkeypatch):
     parts.add(texts)
     assert parts.names() == whole.names()
     assert parts.codes().tolist() == whole.codes().tolist()
+
+
+@pytest.mark.parametrize("values", [[3, 1] * 2000 + [7, 1, 9], list(range(4000, 0, -1)), [5], []])
+def test_the_values_of_a_column_are_all_found_however_many_and_late_they_are(values: list[int]):
+    column = Categories("label")
+    column.add(np.array(values, np.int64))
+    assert column.names() == [str(value) for value in sorted(set(values))]
+    assert [sorted(set(values))[code] for code in column.codes().tolist()] == values
+
+
+def test_a_table_that_is_given_twice_is_refused_since_its_rows_have_the_same_numbers(tmp_path):
+    (tmp_path / "rows.csv").write_text("x,label\n1,a\n2,b\n")
+    twice = bushel.sources.table([tmp_path / "rows.csv"] * 2)
+    with pytest.raises(BushelError, match="2 keys stand for more than one sample"):
+        bushel.build(twice, tmp_path / "out")

@@ -23,6 +23,7 @@ from bushel.building.planning.plan import ShardPlan, save_array
 from bushel.data.columns import BytesColumn
 from bushel.data.encoding import FRAMING
 from bushel.errors import FileProblem
+from bushel.parallel import available_cores
 from bushel.records.files import Compression, open_file
 from bushel.records.index import Index, ObjectOrigin, index_path, keys_path, load_index, save_index, tie_of
 from bushel.storage import (
@@ -50,7 +51,8 @@ __all__ = [
     "write_in_order",
 ]
 
-_GATHERED = 16 << 20  # bytes put into order at a time
+_GATHERED = 1 << 19  # bytes put into order at a time: they are hashed and written while the cache has them
+_ADVISED = 16 << 20  # bytes after which the disk is asked to begin with them
 _HASHED_HERE = 1 << 18  # bytes that can be hashed before a thread would have begun
 _HASHED_LATER = 16 << 20  # bytes that may wait to be hashed
 RUN_BYTES = 48 << 20  # sorted at a time
@@ -117,7 +119,7 @@ class ShardFile:
     def __post_init__(self) -> None:
         self._temporary = temporary_path(self.path)
         self._file = self._temporary.open("wb", buffering=0)
-        self._written = 0
+        self._written = self._advised = 0
         self._compress = compressor(self.compression)
         self._of_file = hashlib.sha256()
         self._of_records = self._of_file if self._compress is None else hashlib.sha256()
@@ -134,14 +136,15 @@ class ShardFile:
     def _put(self, data: Any) -> None:
         """Write bytes, and let the disk begin with them now rather than at the end."""
         self._hash(data)
-        size = write_all(self._file, data)
-        if size and hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._file.fileno(), self._written, size, os.POSIX_FADV_DONTNEED)
-        self._written += size
+        self._written += write_all(self._file, data)
+        fresh = self._written - self._advised
+        if fresh >= _ADVISED and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file.fileno(), self._advised, fresh, os.POSIX_FADV_DONTNEED)
+            self._advised = self._written
 
     def _hash(self, data: Any) -> None:
-        """Add bytes to the digest of the file: in a thread if there are many, while they are written."""
-        if len(data) < _HASHED_HERE and not self._hashing:
+        """Add bytes to the digest of the file: many of them in a thread, if it has a core, while they are written."""
+        if (len(data) < _HASHED_HERE or available_cores() == 1) and not self._hashing:
             self._of_file.update(data)
             return
         self._hashing.append((self._hashers.submit(self._of_file.update, data), len(data)))

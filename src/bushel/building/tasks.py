@@ -50,7 +50,6 @@ __all__ = ["Job", "Task", "give_back_memory", "memory_of", "perform"]
 STEP_BYTES = 16 << 20  # read and written at a time
 _STEP_ROWS = 1 << 16
 _BLOCKS_AHEAD = 2
-_MAPPED = 16  # partitions whose keys are mapped at a time
 
 
 class Task(NamedTuple):
@@ -367,30 +366,27 @@ class _Work:
 
     def _write_beside(self, file: ShardFile, places: NDArray[np.int64]) -> None:
         rows = np.asarray(self.plan.order[places])
-        partitions = self.plan.partition_of(rows)
-        in_partition = rows - self.plan.starts[partitions]
-        origins, repeats = self.plan.origins(partitions, in_partition)
-        index = file.index(np.asarray(self.plan.hashes[rows]), origins, partitions)
+        by_row = np.argsort(rows)  # the order of what is looked up for them: neighbours share pages
+        ordered = rows[by_row]
+        edges = np.searchsorted(ordered, self.plan.starts)
+        partitions = _put_back(np.repeat(np.arange(len(edges) - 1), np.diff(edges)), by_row)
+        origins, repeats = self.plan.origins(partitions, rows - self.plan.starts[partitions])
+        index = file.index(_put_back(np.asarray(self.plan.hashes[ordered]), by_row), origins, partitions)
         if repeats is not None:
             index.values["repeat"] = repeats
-        write_beside(file.path, index, self._keys(partitions, in_partition))
+        write_beside(file.path, index, self._keys(ordered, edges, by_row))
 
-    def _keys(self, partitions: NDArray[np.int64], rows: NDArray[np.int64]) -> BytesColumn:
-        """The keys of rows, each of its partition."""
-        numbers = np.flatnonzero(np.bincount(partitions))
-        if len(numbers) <= _MAPPED:
-            which = np.searchsorted(numbers, partitions)
-            mapped = [(keys.offsets, keys.data) for keys in map(self.plan.keys, numbers.tolist())]
-            return BytesColumn(*_native.gather_rows(mapped, which, rows))
-        # Some partitions at a time: each mapping holds a file open, and there may be thousands of them.
-        which, within = (np.empty(len(rows), np.int64) for _ in range(2))
+    def _keys(self, ordered: NDArray[np.int64], edges: NDArray[np.int64], by_row: NDArray[np.int64]) -> BytesColumn:
+        """The keys of rows, which are in order; `edges` are where partitions begin, and `by_row` is where keys go."""
         found: list[tuple[Any, Any]] = []
-        groups = partitions // _MAPPED
-        for group in np.unique(groups).tolist():
-            here = np.flatnonzero(groups == group)
-            which[here], within[here] = len(found), np.arange(len(here))
-            keys = self._keys(partitions[here], rows[here])
-            found.append((keys.offsets, keys.data))
+        which, within = (np.empty(len(ordered), np.int64) for _ in range(2))
+        for partition in np.flatnonzero(np.diff(edges)).tolist():
+            some = slice(*edges[partition : partition + 2].tolist())
+            which[by_row[some]], within[by_row[some]] = len(found), np.arange(some.stop - some.start)
+            # Gathered, not kept mapped: each mapping holds a file open, and there may be thousands of partitions.
+            keys = self.plan.keys(partition)
+            own = ordered[some] - self.plan.starts[partition]
+            found.append(_native.gather_rows([(keys.offsets, keys.data)], np.zeros_like(own), own))
         return BytesColumn(*_native.gather_rows(found, which, within))
 
     def _label_counts(self, file: ShardFile) -> dict[str, int]:
@@ -410,6 +406,13 @@ def memory_of(plan: Plan, kind: str) -> int:
     shard = max((shard.samples for shard in plan.facts.shards), default=0)
     rows = max(plan.facts.partition_rows, default=0) if kind == "partition" else shard
     return _BASE_MEMORY + 64 * rows
+
+
+def _put_back(values: NDArray[Any], order: NDArray[np.int64]) -> NDArray[Any]:
+    """Values that were looked up in some order, where they belong."""
+    found = np.empty_like(values)
+    found[order] = values
+    return found
 
 
 def _placed(records: FramedRecords, places: NDArray[np.int64]) -> PlacedRecords:

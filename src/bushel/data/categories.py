@@ -22,6 +22,7 @@ Hashes = NDArray[np.uint64]
 _MANY_ROWS = 1 << 20  # that are taken at a time
 _FEW_CLASSES = 20  # distinct integers up to which they are classes
 _RECORDS_PER_CLASS = 5  # in the mean, at least
+_LOOKED_AT, _FEW_VALUES = 1024, 32  # rows that show whether a column has few values
 
 
 def hash_values(values: Any) -> Hashes:
@@ -69,12 +70,13 @@ class Categories:
         else:
             hashes = hash_values(flat)
             self._learn(flat, hashes)
-        if self.is_list:
-            self._rows.add(np.zeros(len(column), np.uint64))
+        if not self.is_list and present.all():
+            rows = hashes
         else:
             rows = np.zeros(len(column), np.uint64)
-            rows[present] = hashes
-            self._rows.add(rows)
+            if not self.is_list:
+                rows[present] = hashes
+        self._rows.add(rows)
         self._present.add(present)
 
     def merge(self, other: Categories) -> None:
@@ -107,7 +109,13 @@ class Categories:
         self.kind = kind
 
     def _learn(self, flat: Any, hashes: Hashes) -> None:
-        for value_hash, first in zip(*(part.tolist() for part in np.unique(hashes, return_index=True)), strict=True):
+        firsts = _firsts(hashes[:_LOOKED_AT])
+        if len(firsts) <= _FEW_VALUES:  # only what is not among them is sorted
+            others = np.flatnonzero(~np.isin(hashes, hashes[firsts]))
+            firsts = np.concatenate([firsts, others[_firsts(hashes[others])]])
+        else:
+            firsts = _firsts(hashes)
+        for value_hash, first in zip(hashes[firsts].tolist(), firsts.tolist(), strict=True):
             if value_hash not in self.values:
                 value = flat[first]
                 self.values[value_hash] = value if isinstance(value, bytes) else int(value)
@@ -148,6 +156,11 @@ class Categories:
         in_steps(len(hashes), look_up)
         found[self.missing] = -1
         return found
+
+
+def _firsts(hashes: Hashes) -> NDArray[np.int64]:
+    """Where each hash comes first."""
+    return np.unique(hashes, return_index=True)[1]
 
 
 def text_of(value: bytes | int) -> str:

@@ -82,8 +82,8 @@ class Source(Protocol):
     not be a feature. If samples belong together (windows of a series, tiles of an image), the attribute `group` names
     the column of their groups, by which shares are drawn. The attribute `label` is the name of the label if that is
     not `label`. `any_thread` is true if it need not be read in the thread that made it, and `decodes_in_threads` if it
-    decodes in threads, so that a short build starts no processes. Missing values are rows of a `Ragged` that are not
-    present.
+    decodes in threads, so that a short build starts no processes. `numbers_rows` is true if keys are made from row
+    numbers, so that no two are the same. Missing values are rows of a `Ragged` that are not present.
     """
 
     reads: Reads

@@ -85,7 +85,8 @@ def list_source(
         raise BushelError("the source has no samples", help=_left_out(listed.counted))
     if len(sizes) == len(hashes):
         listed.sizes = sizes.whole()
-    _check_keys(listed, folder, source)
+    if not getattr(source, "numbers_rows", False):
+        _check_keys(listed, folder, source)
     if label is not None:
         listed.labels = labels_of(listed.columns[label], frozen.label if frozen else None)
     return listed
@@ -340,11 +341,9 @@ class Draft:
         codes, names = column.codes(), column.names()
         counts = {}
         for split, rows in self.ordered.items():
-            found = np.zeros(len(names) + 1, np.int64)
             own = codes if len(rows) == len(codes) else taken(codes, rows)  # in any order
-            for some in steps(len(own)):
-                found += np.bincount(own[some] + 1, minlength=len(names) + 1)
-            found = found[1:]  # -1 is a missing label
+            count = partial(_count_codes, own, len(names))
+            found = np.sum([some for _, some in map_in_threads(count, steps(len(own)))], axis=0)
             counts[split] = {name: int(count) for name, count in zip(names, found, strict=True) if count}
         return counts
 
@@ -419,6 +418,11 @@ class Draft:
         plan = Plan(folder, facts)
         plans.save_plan(plan)
         return plan
+
+
+def _count_codes(codes: NDArray[np.int32], classes: int, some: slice) -> NDArray[np.int64]:
+    """How many of these rows each class has."""
+    return np.bincount(codes[some] + 1, minlength=classes + 1)[1:]  # -1 is a missing label
 
 
 def _sizes_of(sizes: Rows, rows: Rows) -> Rows:

@@ -197,6 +197,11 @@ class TableSource:
             return "split"
         return "split" if "split" in (self.rename.get(name, name) for name in self.all_fields) else None
 
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether keys are row numbers, which cannot be the same."""
+        return self.key is None and len(set(self.files)) == len(self.files)
+
     def _open(self, file: int) -> TableFile:
         path = as_path(self.files[file])
         return BINARY_FILES[self.format](path) if self.format in BINARY_FILES else _OPENERS[self.format](path, self)
