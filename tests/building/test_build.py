@@ -7,9 +7,11 @@ import msgspec
 import numpy as np
 import pytest
 from making import CLASSES, Numbers, digests, numbers_in
+from pictures import encode_image, photo
 
 import bushel
 from bushel import Run, _native, build
+from bushel import transforms as t
 from bushel.building import run as building_run
 from bushel.building.engines import LocalEngine
 from bushel.building.output.journal import read_quarantine
@@ -18,6 +20,7 @@ from bushel.building.tasks import give_back_memory
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import BushelError, BushelWarning, FileProblem, MissingName, TooManyRefused
 from bushel.records.index import load_keys
+from bushel.sources.image_folder import ImageSource
 
 KINDS = ["random", "sequence"]
 
@@ -188,6 +191,66 @@ def test_samples_that_cannot_be_used_are_in_quarantine_with_where_and_why(tmp_pa
     ]
     assert built.manifest.refused == 2
     assert sorted(numbers_in(tmp_path / "out")) == sorted({*range(500)} - {7, 300})
+
+
+def write_photos(folder: Path, count: int) -> Path:
+    for number in range(count):
+        place = folder / CLASSES[number % len(CLASSES)]
+        place.mkdir(parents=True, exist_ok=True)
+        kind = ("jpeg", "png")[number % 7 == 0]
+        (place / f"{number}.{kind}").write_bytes(encode_image(photo(number, 20, 24), kind))
+    return folder
+
+
+RESIZED = [t.resize_encoded("image", 8, 8, form="jpeg")]
+
+
+def test_images_that_are_resized_are_decoded_once(tmp_path, monkeypatch):
+    verified: list[int] = []
+    verify = _native.verify_images
+
+    def watched(offsets, data, rows, *more):
+        verified.extend(rows.tolist())
+        return verify(offsets, data, rows, *more)
+
+    monkeypatch.setattr(_native, "verify_images", watched)
+    photos = write_photos(tmp_path / "photos", 60)
+    for name, transforms in (("resized", RESIZED), ("as_they_are", [])):
+        verified.clear()
+        build(photos, tmp_path / name, transforms=transforms, run=Run(workers=1))
+        assert len(verified) == (60 if transforms else 120)  # probed, and read if nobody decodes them later
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_damaged_images_are_refused_alike_whether_they_are_resized_or_not(tmp_path, monkeypatch, workers):
+    photos = write_photos(tmp_path / "photos", 40)
+    whole = encode_image(photo(1, 90, 90), "jpeg")
+    png = bytearray(encode_image(photo(2, 90, 90), "png"))
+    png[len(png) // 2] ^= 0xFF
+    bad = {
+        "cut.jpg": whole[: len(whole) // 2] + b"\xff\xd9",
+        "flipped.png": bytes(png),
+        "header.jpg": whole[:150],
+        "empty.jpg": b"",
+        "text.png": b"no image",
+    }
+    for name, data in bad.items():
+        (photos / CLASSES[0] / name).write_bytes(data)
+    run = Run(workers=workers, max_bad=10)
+    build(photos, tmp_path / "as_they_are", run=run)
+    build(photos, tmp_path / "resized", transforms=RESIZED, run=run)
+    monkeypatch.delattr(ImageSource, "read_undecoded")  # all are decoded before they are resized then
+    build(photos, tmp_path / "decoded_twice", transforms=RESIZED, run=Run(workers=1, max_bad=10))
+    found = [
+        sorted(
+            (entry.key, entry.stage, entry.reason) for entry in read_quarantine(tmp_path / out / "_quarantine.jsonl")
+        )
+        for out in ("as_they_are", "resized", "decoded_twice")
+    ]
+    assert found[0] == found[1] == found[2]
+    assert [Path(key).name for key, _, _ in found[0]] == sorted(bad)
+    assert {stage for _, stage, _ in found[0]} == {"decode"}
+    assert records_of(tmp_path / "resized") == records_of(tmp_path / "decoded_twice")
 
 
 def test_a_missing_label_is_refused_not_guessed(tmp_path):

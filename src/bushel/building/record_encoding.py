@@ -43,6 +43,7 @@ __all__ = [
     "BlockEncoder",
     "BlockLearner",
     "Encoded",
+    "NotDecoded",
     "NothingLearnt",
     "check_learnt",
     "count_train",
@@ -56,6 +57,10 @@ __all__ = [
 
 _TASK_BYTES = 64 << 20
 _TASK_ROWS = 1 << 17
+
+
+class NotDecoded(Exception):
+    """Some images of a block cannot be decoded: which, the block finds out itself."""
 
 
 class Encoded(NamedTuple):
@@ -103,10 +108,13 @@ class BlockEncoder:
     ) -> Encoded:
         """The records of the wanted rows, and the refused ones; `hashes` are those of the rows' keys.
 
-        `known` are samples that are already transformed, by the hash of their key.
+        `known` are samples that are already transformed, by the hash of their key. Raises `NotDecoded` if images were
+        to be decoded here, and not all of them can be.
         """
         rows = np.asarray(block.rows, np.int64)
         columns, refused = self.coded(block)
+        if block.decoded is not None and (refused or not wanted.all()):
+            raise NotDecoded
         refused = [(place, why) for place, why in refused if wanted[place]]
         places = np.arange(len(rows))
         left_out = set(np.flatnonzero(~wanted).tolist())
@@ -115,6 +123,8 @@ class BlockEncoder:
         if self.transforms or varies:
             places = _without(np.flatnonzero(wanted), refused)
             changed = None if varies or known else self._transform_columns(columns, places, counted)
+            if changed is None and block.decoded is not None:
+                raise NotDecoded
             if changed is None:
                 variation = self.variation if varies else None
                 changed, failed = self._transform_samples(columns, places, hashes, known, variation, counted)
@@ -126,6 +136,11 @@ class BlockEncoder:
         records, broken = self.records.encode(columns, rows[places], left_out, narrowings)
         refused += [(int(places[at]), _refusal("schema", why)) for at, why in broken]
         return Encoded(records, _one_each(refused, rows, wanted), counted, narrowings)
+
+    @property
+    def decodes(self) -> str:
+        """The feature whose images are decoded before anything else is done with them; none if there is no such one."""
+        return getattr(self.transforms[0], "decodes", "") if self.transforms and not self.augment else ""
 
     def coded(self, block: Block) -> tuple[dict[str, Column], list[tuple[int, Refused]]]:
         """The columns of a block with labels as codes, and the places whose label cannot be used."""

@@ -24,7 +24,7 @@ from bushel import _native
 from bushel.building.engines import Counters
 from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarantined, StoredJournal
 from bushel.building.planning.plan import Plan, load_plan
-from bushel.building.record_encoding import BlockEncoder, BlockLearner, learnt_blocks, save_fits
+from bushel.building.record_encoding import BlockEncoder, BlockLearner, NotDecoded, learnt_blocks, save_fits
 from bushel.building.shard_files import (
     PlacedRecords,
     ShardFile,
@@ -293,8 +293,11 @@ class _Work:
 
     def _blocks(self, asked: Iterator[_Asked]) -> Iterator[tuple[_Asked, Block | None]]:
         """The blocks of what was asked for, and None at the end of each."""
+        read = self._source.read
+        if self.job.encoder.decodes == "image":  # damaged images are found on the way
+            read = getattr(self._source, "read_undecoded", read)
         for one in asked:
-            for block in self._source.read(one.partition, one.rows):
+            for block in read(one.partition, one.rows):
                 yield one, block
             yield one, None
 
@@ -322,7 +325,11 @@ class _Work:
         is_listed = rows < self.plan.facts.partition_rows[partition]
         wanted = is_listed if place is None else is_listed & (place[np.where(is_listed, rows, 0)] >= 0)
         hashes = self.plan.hashes[begin + np.where(is_listed, rows, 0)]
-        records, refused, counted, narrowings = self.job.encoder.encode(block, hashes, wanted)
+        try:
+            records, refused, counted, narrowings = self.job.encoder.encode(block, hashes, wanted)
+        except NotDecoded:
+            assert block.decoded is not None
+            return self._encode(partition, block.decoded(), place)
         listed = self.plan.facts.partition_rows[partition]
         unread = [bad for bad in block.refused if bad.row < listed and (place is None or place[bad.row] >= 0)]
         for bad in (*unread, *refused):

@@ -60,6 +60,10 @@ class Headers(NamedTuple):
         return np.asarray(is_jpeg | ((self.codec == NativeCodec.PNG) & (self.bits <= 8)))
 
 
+class Undecoded(BytesColumn):
+    """Encoded images of which only headers were read: whoever decodes them must not pass over one that cannot be."""
+
+
 def read_headers(images: BytesColumn) -> Headers:
     """Read the headers of JPEGs and PNGs, many at once."""
     return Headers(*np.asarray(_native.image_headers(images.offsets, images.data)).T.copy())

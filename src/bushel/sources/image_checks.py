@@ -14,7 +14,7 @@ from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature
 from bushel.pixels.codecs import check_png, decode_pixels, decode_wide, encode_wide
-from bushel.pixels.headers import BadImage, Header, Headers, parse_header, read_headers
+from bushel.pixels.headers import BadImage, Header, Headers, Undecoded, parse_header, read_headers
 from bushel.sources.protocol import Block, Refused
 from bushel.storage import as_path
 from bushel.storage.downloads import Downloads, NotDownloaded, is_url
@@ -100,10 +100,11 @@ class ImageCheck:
         if header.is_animated and "animated" not in self.allow:
             raise BadImage("it is animated, and most readers fail or take one frame: allow animated to keep it")
 
-    def check_all(self, images: BytesColumn, name: str) -> CheckedImages:
+    def check_all(self, images: BytesColumn, name: str, *, decodes: bool = True) -> CheckedImages:
         """Many images as columns `name`, `name/height`, `name/width`, `name/channels`.
 
-        The core checks all of them at once; unusual and damaged ones are then checked one by one.
+        The core checks all of them at once; unusual and damaged ones are then checked one by one. Without `decodes`,
+        the core reads headers alone.
         """
         rows = list(range(len(images)))
         if self.verify == "none":
@@ -111,7 +112,7 @@ class ImageCheck:
         headers = read_headers(images)
         changed: dict[int, bytes] = {}
         bad: dict[int, str] = {}
-        for row in self._left(images, headers):
+        for row in self._left(images, headers, decodes=decodes):
             given = images[row]
             try:
                 data, header = self.check(given)
@@ -121,18 +122,18 @@ class ImageCheck:
             if data is not given:
                 changed[row] = data
             headers.height[row], headers.width[row], headers.channels[row] = header[2], header[1], header[3]
-        columns: dict[str, Column] = {name: images}
         if changed or bad:
             rows = [row for row in rows if row not in bad]
-            columns[name] = BytesColumn.of([changed.get(row) or images[row] for row in rows])
+            images = BytesColumn.of([changed.get(row) or images[row] for row in rows])
+        columns: dict[str, Column] = {name: images if decodes else Undecoded(images.offsets, images.data)}
         columns |= {f"{name}/{what}": np.ascontiguousarray(getattr(headers, what)[rows]) for what in _MORE}
         return CheckedImages(rows, columns, bad, {"images turned upright": len(changed)} if changed else {})
 
-    def _left(self, images: BytesColumn, headers: Headers) -> list[int]:
+    def _left(self, images: BytesColumn, headers: Headers, *, decodes: bool) -> list[int]:
         """Rows that the core cannot vouch for."""
         is_plain = headers.is_known & (headers.orientation == 1) & (headers.bits <= 8) & (headers.is_animated == 0)
         is_plain &= headers.height * headers.width <= self.max_pixels
-        if self.verify == "decode":
+        if self.verify == "decode" and decodes:
             refused = _native.verify_images(images.offsets, images.data, np.flatnonzero(is_plain), self.max_pixels)
             is_plain[[row for row, _, _ in refused]] = False
         return np.flatnonzero(~is_plain).tolist()

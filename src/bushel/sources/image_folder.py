@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -320,23 +320,32 @@ class ImageSource(FolderSource):
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """Read and check the requested images, in that order."""
         assert partition == 0
+        return self._blocks(rows, decodes=True)
+
+    def read_undecoded(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """The same for a reader that decodes all of every image itself: those of most kinds are not decoded before."""
+        assert partition == 0
+        return self._blocks(rows, decodes=self.check.verify != "decode")
+
+    def _blocks(self, rows: NDArray[np.int64] | None, *, decodes: bool) -> Iterator[Block]:
         wanted = np.arange(len(self.files)) if rows is None else np.asarray(rows, np.int64)
         start = 0
         while start < len(wanted):
             sizes = np.cumsum(self.files.sizes[wanted[start : start + _BLOCK_ROWS]])
             stop = start + max(1, int(np.searchsorted(sizes, _BLOCK_BYTES)))
-            yield self._block(wanted[start:stop])
+            yield self._block(wanted[start:stop], decodes=decodes)
             start = stop
 
-    def _block(self, rows: NDArray[np.int64]) -> Block:
+    def _block(self, rows: NDArray[np.int64], *, decodes: bool = True) -> Block:
         label = self.listed.get("label")
         has_labels = not isinstance(label, Ragged) or label.present is None or bool(label.present[rows].all())
         read = self._read_at_once(rows) if has_labels else None
         if read is None:
             return self._block_one_by_one(rows)
-        checked = self.check.check_all(read, "image")
+        checked = self.check.check_all(read, "image", decodes=decodes)
         bad = [Refused(int(rows[row]), "decode", reason) for row, reason in sorted(checked.bad.items())]
-        return self._block_of(rows[checked.rows], checked, bad)
+        block = self._block_of(rows[checked.rows], checked, bad)
+        return block if decodes else replace(block, decoded=partial(self._block, rows))
 
     def _read_at_once(self, rows: NDArray[np.int64]) -> BytesColumn | None:
         """The files one after the other; None if they are in a store, or if one cannot be read or has changed size."""

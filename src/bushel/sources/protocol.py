@@ -73,6 +73,8 @@ class Block:
     refused: list[Refused] = field(default_factory=list)  # rows that are not in `rows`
     counted: dict[str, int] = field(default_factory=dict)  # what was changed, by kind: rotated upright, ...
     is_repeat: bool = False  # these rows repeat others, for balance
+    # The same rows with their images decoded to check them, if that was left to whoever decodes them anyway.
+    decoded: Callable[[], Block] | None = None
 
 
 class Source(Protocol):

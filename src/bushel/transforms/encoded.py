@@ -30,7 +30,7 @@ from bushel.pixels.codecs import (
 from bushel.pixels.codecs import (
     on_background as put_on,
 )
-from bushel.pixels.headers import Headers, NativeCodec, parse_header, read_headers
+from bushel.pixels.headers import Headers, NativeCodec, Undecoded, parse_header, read_headers
 from bushel.transforms.canvas import decoded_sizes
 from bushel.transforms.image import (
     WHITE,
@@ -91,6 +91,11 @@ class ResizeEncoded(_Remade, frozen=True, tag="resize_encoded"):
     def __post_init__(self) -> None:
         check_size(self)
         check_form(self.form, self.quality, self.dtype)
+
+    @property
+    def decodes(self) -> str:
+        """The feature whose images it decodes to the last pixel; none if it looks at a part of them."""
+        return self.feature if self.in_core and self.fit != "crop" else ""
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Decode, resize with antialiasing, and encode."""
@@ -215,6 +220,8 @@ def _remade(
     *made, channels, refused = _native.remake_images(
         images.offsets, images.data, painting, sizes, codecs, quality, moves
     )
+    if refused and isinstance(images, Undecoded):
+        raise ValueError("some of the images cannot be decoded")
     codecs[[row for row, _, _ in refused]] = NativeCodec.OTHER
     stated = dict(zip(size_names(step.feature), (sizes[:, 0], sizes[:, 1], channels), strict=True))
     changed: dict[str, Any] = {
