@@ -426,15 +426,15 @@ void Profile::learn_names() {
     profiles_[c].name = names[c].text;
     profiles_[c].sequence = names[c].sequence;
     waiting_.emplace_back();
-    const auto column = std::find(request_.columns.begin(), request_.columns.end(), names[c].text);
-    column_of_.push_back(column == request_.columns.end() || names[c].sequence
-                             ? -1
-                             : static_cast<int>(column - request_.columns.begin()));
-    const auto& left_out = request_.identity;
-    const bool counts = std::find(left_out.begin(), left_out.end(), names[c].text) == left_out.end();
     const Bytes text{reinterpret_cast<const std::uint8_t*>(names[c].text.data()), names[c].text.size()};
-    seeds_.push_back(counts ? seeds_of(text) : ContentSeeds{});
-    marks_.push_back(xxh64(text, names[c].sequence ? kListSeed : 0));
+    const auto& left_out = request_.identity;
+    const auto column = std::find(request_.columns.begin(), request_.columns.end(), names[c].text);
+    Role& role = roles_.emplace_back();
+    if (std::find(left_out.begin(), left_out.end(), names[c].text) == left_out.end()) role.seeds = seeds_of(text);
+    role.mark = xxh64(text, names[c].sequence ? kListSeed : 0);
+    if (column != request_.columns.end() && !names[c].sequence)
+      role.column = static_cast<int>(column - request_.columns.begin());
+    role.sequence = names[c].sequence;
   }
 }
 
@@ -456,31 +456,27 @@ void Profile::take_record(Sighting place, ProfileRows& rows, std::size_t row) {
   bool some = false, lists = false;
   std::uint64_t signature = 0;
   ContentHash content;
-  for (std::size_t c = 0; c < profiles_.size(); ++c) {
-    const Slice slice = locator_.slices()[c];
+  const std::size_t count = profiles_.size();
+  const Slice* const slices = locator_.slices().data();
+  for (std::size_t c = 0; c < count; ++c) {
+    const Slice slice = slices[c];
     if (!slice.data) continue;
+    const Role& role = roles_[c];
     some = true;
-    signature += marks_[c];
-    if (request_.hashes && seeds_[c].whole) content.add(slice.bytes(), seeds_[c]);
-    FeatureProfile& profile = profiles_[c];
-    if (profile.sequence) {
+    signature += role.mark;
+    if (request_.hashes && role.seeds.whole) content.add(slice.bytes(), role.seeds);
+    if (role.sequence) {
       lists = true;
-      ++profile.records;
-      for_each_step(slice.bytes(), [&](Slice step) { take_feature(profile, step, place); });
+      ++profiles_[c].records;
+      for_each_step(slice.bytes(), [&](Slice step) { take_feature(profiles_[c], step, place); });
       continue;
     }
     if (singles_[c].kind != Kind::none) {
       take_single(c, place);
     } else {
-      if (waiting_[c].kind != Kind::none) {
-        count_waiting(c);
-        forget_texts(c);
-        waiting_[c].kind = Kind::none;
-      }
-      take_feature(profile, slice, place);
-      profile.records += feature_.kind() != Kind::none;
+      take_several(c, slice, place);
     }
-    if (column_of_[c] >= 0) rows.columns[static_cast<std::size_t>(column_of_[c])][row] = scalar(c);
+    if (role.column >= 0) rows.columns[static_cast<std::size_t>(role.column)][row] = scalar(c);
   }
   if (request_.hashes) content.finish(&rows.hashes[2 * row]);
   take_signature(signature, place);
@@ -503,6 +499,16 @@ void Profile::take_signature(std::uint64_t signature, Sighting place) {
   if (last_signatures_ > 1) signatures_.counts.at(last_signature_) += last_signatures_ - 1;
   last_signature_ = signature;
   last_signatures_ = 1;
+}
+
+void Profile::take_several(std::size_t column, Slice slice, Sighting place) {
+  if (waiting_[column].kind != Kind::none) {
+    count_waiting(column);
+    forget_texts(column);
+    waiting_[column].kind = Kind::none;
+  }
+  take_feature(profiles_[column], slice, place);
+  profiles_[column].records += feature_.kind() != Kind::none;
 }
 
 void Profile::take_single(std::size_t column, Sighting place) {

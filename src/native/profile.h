@@ -145,12 +145,21 @@ class Profile {
     Bytes text;
   };
 
+  // What the values of a name are for, apart from being counted.
+  struct Role {
+    ContentSeeds seeds;
+    std::uint64_t mark = 0;  // those of a record's features add up to its signature
+    int column = -1;         // the requested one
+    bool sequence = false;
+  };
+
   void add_all(std::span<const Extent> extents, std::uint64_t first, ProfileRows& rows);
   bool read_all();
   bool read_single(Slice slice, Single& single);
   bool decode(Slice feature);
   void take_record(Sighting place, ProfileRows& rows, std::size_t row);
   void take_single(std::size_t column, Sighting place);
+  void take_several(std::size_t column, Slice slice, Sighting place);
   void take_text(std::size_t column, Sighting place);
   void take_feature(FeatureProfile& profile, Slice feature, Sighting place);
   void take_signature(std::uint64_t signature, Sighting place);
@@ -172,11 +181,9 @@ class Profile {
   std::vector<std::int64_t> ints_;
   std::vector<float> floats_;
   std::vector<FeatureProfile> profiles_;
-  std::vector<Single> singles_;       // by name, of the last record
-  std::vector<Waiting> waiting_;      // by name
-  std::vector<int> column_of_;        // by name: which requested column it is, or -1
-  std::vector<ContentSeeds> seeds_;   // by name
-  std::vector<std::uint64_t> marks_;  // by name; those of a record's features add up to its signature
+  std::vector<Single> singles_;   // by name, of the last record
+  std::vector<Waiting> waiting_;  // by name
+  std::vector<Role> roles_;       // by name
   std::uint64_t records_ = 0, with_lists_ = 0;
   Sightings malformed_, empty_;
   Tally signatures_;

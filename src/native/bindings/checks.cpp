@@ -153,8 +153,22 @@ nb::tuple add_to_profile(Profile& profile, nb::handle file, const Extents& exten
     rows = profile.add(view.bytes(), span_of(extents), file_id, first);
   }
   nb::list columns;
-  for (const std::vector<std::int64_t>& column : rows.columns) columns.append(copy_to_array(column, {column.size()}));
-  return nb::make_tuple(to_list(rows.faults), columns, copy_to_array(rows.hashes, {rows.hashes.size() / 2, 2}));
+  for (std::vector<std::int64_t>& column : rows.columns) {
+    const std::size_t count = column.size();
+    columns.append(move_to_array(std::move(column), {count}));
+  }
+  const std::size_t hashed = rows.hashes.size() / 2;
+  return nb::make_tuple(to_list(rows.faults), columns, move_to_array(std::move(rows.hashes), {hashed, 2}));
+}
+
+// (name, some values) of every feature.
+nb::list profile_samples(const Profile& profile) {
+  nb::list samples;
+  for (const FeatureProfile& feature : profile.features()) {
+    const std::vector<double>& values = feature.sample.values;
+    samples.append(nb::make_tuple(to_str(feature.name), copy_to_array(values, {values.size()})));
+  }
+  return samples;
 }
 
 nb::dict profile_result(const Profile& profile) {
@@ -190,14 +204,29 @@ nb::tuple simulate_order(const Codes& labels, std::size_t classes, std::size_t b
 }
 
 nb::bytes save_profile(const Profile& profile) {
-  const std::string saved = profile.save();
+  std::string saved;
+  {
+    const Nogil nogil;
+    saved = profile.save();
+  }
   return nb::bytes(saved.data(), saved.size());
 }
 
-void merge_saved(Profile& profile, nb::handle saved) {
-  Profile other{ProfileRequest{}};
-  if (!Profile::load(View(saved).bytes(), other)) throw nb::value_error("saved must be what a profile saved");
+void merge_profile(Profile& profile, const Profile& other) {
+  const Nogil nogil;
   profile.merge(other);
+}
+
+void merge_saved(Profile& profile, nb::handle saved) {
+  const View view(saved);
+  bool is_whole = false;
+  {
+    const Nogil nogil;
+    Profile other{ProfileRequest{}};
+    is_whole = Profile::load(view.bytes(), other);
+    if (is_whole) profile.merge(other);
+  }
+  if (!is_whole) throw nb::value_error("saved must be what a profile saved");
 }
 
 using Hashes = nb::ndarray<const std::uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
@@ -252,9 +281,10 @@ void bind_checks(nb::module_& m) {
       .def("__init__", &make_profile, "columns"_a, "identity"_a, "verify"_a, "values"_a, "hashes"_a)
       .def("add", &add_to_profile, "file"_a, "extents"_a, "file_id"_a, "first"_a,
            "Looks at more records; (faults, columns asked for, hashes of contents).")
-      .def("merge", &Profile::merge, "other"_a, "Takes over what another profile has seen.")
+      .def("merge", &merge_profile, "other"_a, "Takes over what another profile has seen.")
       .def("save", &save_profile, "What was seen so far, for another process.")
       .def("merge_saved", &merge_saved, "saved"_a, "Takes over what a profile of another process has saved.")
+      .def("samples", &profile_samples, "(name, some of the numbers) of every feature.")
       .def("result", &profile_result, "What was seen so far.");
   m.def("contents", &make_contents, "hashes"_a, "labels"_a, "file"_a, "first"_a,
         "(rows of `duplicates.ROW` as bytes, sorted by partition; the size of each partition).");

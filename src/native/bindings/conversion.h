@@ -73,6 +73,14 @@ nb::object copy_to_array(const std::vector<T>& values, std::initializer_list<std
   return nb::cast(nb::ndarray<nb::numpy, Element>(owned->data(), shape, owner));
 }
 
+// The same without a copy.
+template <typename T>
+nb::object move_to_array(std::vector<T>&& values, std::initializer_list<std::size_t> shape) {
+  auto* owned = new std::vector<T>(std::move(values));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), shape, owner));
+}
+
 // Names that are not UTF-8 keep their bytes as Python's surrogates.
 nb::object to_str(std::string_view text);
 std::string from_str(nb::handle text);

@@ -72,7 +72,8 @@ class SortedRun(NamedTuple):
 
     def split(self) -> list[NDArray[Any]]:
         """The rows of each partition."""
-        return np.split(self.rows, np.cumsum(self.counts)[:-1])
+        ends = np.cumsum(self.counts).tolist()
+        return [self.rows[end - count : end] for end, count in zip(ends, self.counts.tolist(), strict=True)]
 
 
 class DuplicateFinder:
@@ -123,7 +124,7 @@ class DuplicateFinder:
         if self._folder is None:
             self._sort_loose()
             return self._runs
-        runs = [SortedRun.of(load()) for load in self._partitions()]
+        runs = [SortedRun.of(rows) for load in self._partitions() for rows in load()]
         self.close()
         return runs
 
@@ -142,7 +143,7 @@ class DuplicateFinder:
         found = Duplicates()
         threads = max(1, min(available_cores(), JOINED_AT_ONCE * PARTITIONS // max(1, self._taken)))
 
-        def join(load: Callable[[], NDArray[Any]]) -> Duplicates:
+        def join(load: Callable[[], list[NDArray[Any]]]) -> Duplicates:
             return _join(load(), split_of_file, has_labels=has_labels)
 
         try:
@@ -160,8 +161,8 @@ class DuplicateFinder:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def _partitions(self) -> Iterator[Callable[[], NDArray[Any]]]:
-        """How to load each of them; few rows are one partition."""
+    def _partitions(self) -> Iterator[Callable[[], list[NDArray[Any]]]]:
+        """How to load the rows of each of them, in order; few rows are one partition."""
         if self._folder is not None:
             self._spill()
             yield from (partial(_load, file) for file in self._files)
@@ -171,20 +172,22 @@ class DuplicateFinder:
             parts = [[run.rows for run in self._runs]] if self._runs else []
         else:
             parts = list(map(list, zip(*(run.split() for run in self._runs), strict=True)))
-        yield from (partial(np.concatenate, pieces) for pieces in parts)
+        yield from (partial(list, pieces) for pieces in parts)
 
 
-def _load(file: IO[bytes]) -> NDArray[Any]:
+def _load(file: IO[bytes]) -> list[NDArray[Any]]:
     file.seek(0)
-    return np.frombuffer(file.read(), ROW)
+    return [np.frombuffer(file.read(), ROW)]
 
 
-def _join(rows: NDArray[Any], split_of_file: list[str], *, has_labels: bool) -> Duplicates:
+def _join(pieces: list[NDArray[Any]], split_of_file: list[str], *, has_labels: bool) -> Duplicates:
     found = Duplicates()
-    hashes = np.sort(rows["hash"])
-    repeated = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
-    if not len(repeated):  # as it should be
+    hashes = np.concatenate([rows["hash"] for rows in pieces])
+    hashes.sort()
+    is_repeated = hashes[1:] == hashes[:-1]
+    if not is_repeated.any():  # as it should be
         return found
+    repeated, rows = np.unique(hashes[1:][is_repeated]), np.concatenate(pieces)
     if 8 * len(repeated) < len(rows):
         rows = rows[np.isin(rows["hash"], repeated)]
     order = np.argsort(rows["hash"], kind="stable")

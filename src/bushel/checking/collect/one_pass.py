@@ -39,7 +39,7 @@ from bushel.checking.findings import ASPECTS, Aspect
 from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
 from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName
 from bushel.parallel import SharedFolder, available_cores, map_in_threads
-from bushel.records.files import Chunk, RecordFile, Skipped, open_file
+from bushel.records.files import CHUNK_BYTES, Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import Index, StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.storage import AnyPath, as_path, disk_sizes, list_files, read_past_cache, shard_paths
@@ -99,8 +99,8 @@ class SeenPart:
 
 
 _MEMORY = 512 << 20  # that looking at one file takes, about
-PART_BYTES = 8 << 20  # of a part, at least: small enough that all workers end together
-_CHUNK_BYTES = 2 * PART_BYTES  # of a part that are looked at together: most often all of it
+PART_BYTES = 16 << 20  # of a part, at least: small enough that all workers end together
+_LARGE_CHUNK_BYTES = 32 << 20  # where the core does the work: then a part is one chunk, most often
 _PARTS = 1024  # that a large dataset is cut into, about; it does not depend on the machine, and so neither do findings
 
 
@@ -330,6 +330,7 @@ class _Reader:
         self.groups: list[str] = []
         self.label_text: str | None = None
         self.has_label = False
+        self.chunk_bytes = CHUNK_BYTES
 
     def open_all(self) -> None:
         for file, opened in map_in_threads(_open, self.files):
@@ -403,6 +404,7 @@ class _Reader:
         self.lists = ListReader(found.boxes, found.tokens)
         self.rows = RowReader(found.rows if "rows" in self.wanted else {}, found.row_stride)
         self.looks = TextLooks(found.looks if "texts" in self.wanted else [])
+        self.chunk_bytes = CHUNK_BYTES if found.need_processes else _LARGE_CHUNK_BYTES
         return [name for name in (found.label, found.label_text, *found.groups) if name is not None]
 
     def read_on(self, engine: FileEngine, found: FeatureRoles, progress: Callable[[int, int], None] | None) -> bool:
@@ -508,10 +510,10 @@ class _Reader:
         for other in others:
             first.merge(other)
         if "values" in self.wanted and len(self.files) > 1:
-            for seen in first.result()["features"]:
-                sizes = np.abs(seen["sample"][np.isfinite(seen["sample"])])
+            for name, values in first.samples():
+                sizes = np.abs(values[np.isfinite(values)])
                 if len(sizes):
-                    file.quantiles[seen["name"]] = (*_quantiles(sizes, (0.5, 0.9)), len(sizes))
+                    file.quantiles[name] = (*_quantiles(sizes, (0.5, 0.9)), len(sizes))
         split.profile.merge(first)
 
     def _read_file(
@@ -527,7 +529,7 @@ class _Reader:
         if part.end is None:
             chunks = opened.chunks(on_fault=file.faults.append)
         else:
-            chunks = opened.chunks_between(part.begin, part.end, part.first, max_bytes=_CHUNK_BYTES)
+            chunks = opened.chunks_between(part.begin, part.end, part.first, max_bytes=self.chunk_bytes)
         if part.first >= MAX_TEXTS:  # there is no room for more of this file
             self.texts = None
         for chunk in chunks:

@@ -16,6 +16,7 @@ from bushel.checking.collect.facts import MISSING, FileFacts, Place
 from bushel.data.categories import hash_words
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.data.schema import BYTES_KIND
+from bushel.parallel import map_in_threads
 from bushel.records.files import Chunk
 from bushel.records.scan import to_column
 
@@ -80,16 +81,20 @@ class RowSample:
         if not len(columns):
             return True
         rows = _ranked(self.values[:, columns])
-        parts = (rows + 1) * _weights(len(columns))  # wraps around, as hashes do
-        whole = parts.sum(axis=1)
-        same = _pairs(whole)
-        near = sum(_pairs(whole - parts[:, i]) - same for i in range(len(columns)))
-        if len(np.unique(whole)) < _FEW * len(whole):
+        parts = (rows.T + 1) * _weights(len(columns))[:, None]  # wraps around, as hashes do
+        whole = parts.sum(axis=0)
+        same, distinct = _pairs(whole)
+        if distinct < _FEW * len(whole):
             return True
-        if len(columns) <= _NEAR_WIDTH:
-            pairs = combinations(range(len(columns)), 2) if len(columns) > 2 else ()  # else nothing is left to agree in
-            near += sum(_pairs(whole - parts[:, i] - parts[:, j]) - same for i, j in pairs)
-        else:
+        left_out: list[tuple[int, ...]] = [(i,) for i in range(len(columns))]
+        if 2 < len(columns) <= _NEAR_WIDTH:  # of two, nothing is left to agree in
+            left_out += combinations(range(len(columns)), 2)
+
+        def pairs_without(some: tuple[int, ...]) -> int:
+            return _pairs(whole - parts[[*some]].sum(axis=0))[0] - same
+
+        near = sum(count for _, count in map_in_threads(pairs_without, left_out))
+        if len(columns) > _NEAR_WIDTH:
             near += int(50 * _pairs_of_independent(rows))
         return near >= max(same, 1)
 
@@ -105,14 +110,14 @@ def _weights(count: int) -> NDArray[np.int64]:
     return np.random.default_rng(7).integers(1, 1 << 62, count, dtype=np.int64) | 1
 
 
-def _pairs(hashes: NDArray[np.int64]) -> int:
-    """How many pairs of rows have the same hash."""
+def _pairs(hashes: NDArray[np.int64]) -> tuple[int, int]:
+    """How many pairs of rows have the same hash, and how many hashes there are."""
     ordered = np.sort(hashes)
     edges = np.flatnonzero(ordered[1:] != ordered[:-1])
     if len(edges) == len(ordered) - 1:  # all differ, as they mostly do
-        return 0
+        return 0, len(ordered)
     counts = np.diff(edges, prepend=-1, append=len(ordered) - 1)
-    return int((counts * (counts - 1) // 2).sum())
+    return int((counts * (counts - 1) // 2).sum()), len(counts)
 
 
 def _pairs_of_independent(rows: NDArray[np.int64]) -> float:
