@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -169,6 +170,38 @@ std::vector<std::uint64_t> find_repeated(std::span<const std::uint64_t> hashes, 
   std::vector<std::uint64_t> all;
   for (const std::vector<std::uint64_t>& own : found) all.insert(all.end(), own.begin(), own.end());
   return all;
+}
+
+NumberKeys make_number_keys(std::uint64_t first, std::size_t count, Bytes prefix) {
+  constexpr std::size_t kMostDigits = 20;
+  char digits[kMostDigits];
+  std::size_t width = static_cast<std::size_t>(std::to_chars(digits, digits + kMostDigits, first).ptr - digits);
+  std::size_t size = 0;
+  std::uint64_t next = 1;  // the first number of more digits
+  for (std::size_t i = 0; i < width; ++i) next *= 10;
+  for (std::size_t done = 0, wide = width; done < count; ++wide, next *= 10) {
+    const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(count - done, next - (first + done)));
+    size += some * (prefix.size() + wide);
+    done += some;
+  }
+  NumberKeys keys{Buffer((count + 1) * sizeof(std::int64_t)), Buffer(size)};
+  std::int64_t* offsets = keys.offsets.as<std::int64_t>();
+  std::uint8_t* out = keys.data.data();
+  *offsets++ = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    out = std::copy(prefix.begin(), prefix.end(), out);
+    out = std::copy(digits, digits + width, out);
+    *offsets++ = out - keys.data.data();
+    std::size_t last = width;
+    while (last > 0 && digits[last - 1] == '9') digits[--last] = '0';
+    if (last > 0) {
+      ++digits[last - 1];
+    } else {  // 999 is followed by 1000
+      digits[0] = '1';
+      digits[width++] = '0';
+    }
+  }
+  return keys;
 }
 
 bool invert(std::span<const std::int64_t> order, std::size_t threads, std::span<std::int64_t> out) {

@@ -33,6 +33,13 @@ bool order_drawn(const Drawn& drawn, std::uint64_t seed, Effort effort, std::int
 // The hashes that are there more than once: each once, in order.
 std::vector<std::uint64_t> find_repeated(std::span<const std::uint64_t> hashes, Effort effort);
 
+// The keys of `count` rows that are numbered from `first` on, which are below 2^63: a prefix and the decimal digits.
+struct NumberKeys {
+  Buffer offsets;  // int64, count + 1: key i is data[offsets[i] : offsets[i + 1]]
+  Buffer data;
+};
+NumberKeys make_number_keys(std::uint64_t first, std::size_t count, Bytes prefix);
+
 // Sets out[order[i]] to i, and the rest of `out` to -1. False if a number in `order` is outside of `out`.
 bool invert(std::span<const std::int64_t> order, std::size_t threads, std::span<std::int64_t> out);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "build.h"
@@ -119,4 +120,18 @@ TEST(sort, an_order_is_inverted_and_places_outside_are_refused) {
   std::vector<std::int64_t> out(2);
   for (const std::int64_t outside : {std::int64_t{2}, std::int64_t{-1}, INT64_MIN})
     CHECK(!invert(std::vector<std::int64_t>{0, outside}, 1, out));
+}
+
+TEST(sort, rows_are_numbered_with_as_many_digits_as_they_need) {
+  for (const std::uint64_t first : {0, 7, 95, 98765})
+    for (const std::size_t count : {0, 1, 20, 2000}) {
+      const std::string prefix = "a:";
+      const NumberKeys keys =
+          make_number_keys(first, count, {reinterpret_cast<const std::uint8_t*>(prefix.data()), prefix.size()});
+      const std::int64_t* offsets = keys.offsets.as<std::int64_t>();
+      CHECK(offsets[0] == 0 && static_cast<std::size_t>(offsets[count]) == keys.data.size());
+      for (std::size_t i = 0; i < count; ++i)
+        CHECK(std::string(keys.data.data() + offsets[i], keys.data.data() + offsets[i + 1]) ==
+              prefix + std::to_string(first + i));
+    }
 }

@@ -37,7 +37,8 @@ def hash_values(values: Any) -> Hashes:
         in_steps(len(values), hash_some)
         return hashes
     numbers = np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64)
-    return hash_words(numbers.view(np.uint64), 0)
+    # Few rows are of one of many partitions, which are listed in threads.
+    return hash_words(numbers.view(np.uint64), 0, threads=None if len(numbers) >= _MANY_ROWS else 1)
 
 
 def hash_words(words: Hashes, seed: int, *, threads: int | None = None) -> Hashes:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, byte_size, concatenate, with_missing
 from bushel.data.samples import are_images, as_column, feature_of, fits, to_columns
 from bushel.data.schema import RAW_DTYPES, Feature, Schema
@@ -432,24 +433,7 @@ _DENSE = "Convert the matrix (x.astype(...)), or make it dense: x.toarray()"
 
 def number_keys(first: int, count: int, prefix: str = "") -> BytesColumn:
     """Row numbers as keys: their decimal digits, after a prefix."""
-    before = np.frombuffer(prefix.encode(), np.uint8)
-    data, lengths = [], []
-    begin, end = first, first + count
-    while begin < end:
-        width = len(str(begin))
-        stop = min(end, 10**width)  # numbers of as many digits
-        numbers = np.arange(begin, stop, dtype=np.int64)
-        rows = np.empty((len(numbers), len(before) + width), np.uint8)
-        rows[:, : len(before)] = before
-        for place in range(width):
-            tens = numbers // 10  # faster than a remainder
-            rows[:, -1 - place] = numbers - (10 * tens - ord("0"))
-            numbers = tens
-        data.append(rows.reshape(-1))
-        lengths.append(np.full(len(rows), rows.shape[1], np.int64))
-        begin = stop
-    offsets = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
-    return BytesColumn(offsets, np.concatenate([np.empty(0, np.uint8), *data]))
+    return BytesColumn(*cast("tuple[Any, Any]", _native.number_keys(first, count, prefix.encode())))
 
 
 def rows_that_fit(columns: Iterable[Column], rows: int, *, max_bytes: int, most: int = 65536) -> int:

@@ -53,6 +53,20 @@ nb::object repeated(const Hashes& hashes, std::size_t threads, std::size_t at_on
   return copy_to_array(found, {found.size()});
 }
 
+// (offsets, data)
+nb::tuple number_keys(std::int64_t first, std::size_t count, nb::bytes prefix) {
+  if (first < 0) throw nb::value_error("first must not be negative");
+  if (count > static_cast<std::size_t>(INT64_MAX - first)) throw nb::value_error("count must be such that keys fit int64");
+  const Bytes before(static_cast<const std::uint8_t*>(prefix.data()), prefix.size());
+  NumberKeys keys;
+  {
+    const Nogil nogil;
+    keys = make_number_keys(static_cast<std::uint64_t>(first), count, before);
+  }
+  nb::object data = count == 0 ? copy_to_array<std::uint8_t>({}, {0}) : to_array<std::uint8_t>(std::move(keys.data));
+  return nb::make_tuple(to_array<std::int64_t>(std::move(keys.offsets)), data);
+}
+
 // (bytes of all files, one after the other; a fault per file). `offsets` and `data` are the paths, below `folder`.
 nb::object read_files(nb::bytes folder, const Int64s& offsets, nb::handle data, const Int64s& sizes,
                       std::size_t threads) {
@@ -88,6 +102,8 @@ void bind_building(nb::module_& m) {
         "out"_a.noconvert(),
         "Fill `out` with the rows, all if they are None, by the XXH64 of their hashes; equal ones keep their order.");
   m.def("repeated", &repeated, "hashes"_a, "threads"_a, "at_once"_a, "The hashes that are there twice, in order.");
+  m.def("number_keys", &number_keys, "first"_a, "count"_a, "prefix"_a,
+        "(offsets, data) of the keys of rows that are numbered: a prefix and the digits.");
   m.def("invert", &invert_order, "order"_a, "threads"_a, "out"_a.noconvert(),
         "Set out[order[i]] to i, and the rest of `out` to -1.");
   m.def("give_back_buffers", &give_back_buffers, "Give the memory that is kept for the next buffers to the system.");
