@@ -89,7 +89,7 @@ BUSHEL_WIDE std::uint32_t filter_paeth(const std::uint8_t* row, const std::uint8
     const auto pb = static_cast<std::int16_t>(from_b < 0 ? -from_b : from_b);
     const auto pc = static_cast<std::int16_t>(both < 0 ? -both : both);
     const std::int16_t b_or_c = pb <= pc ? b : c;
-    const std::int16_t nearest = (pa <= pb) & (pa <= pc) ? a : b_or_c;
+    const std::int16_t nearest = ((pa <= pb) & (pa <= pc)) ? a : b_or_c;
     sum += weight(out[i] = static_cast<std::uint8_t>(row[i] - nearest));
   }
   return sum;

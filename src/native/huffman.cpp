@@ -122,7 +122,7 @@ void SkipTable::set(const HuffmanCodes& codes) {
       for (const std::uint16_t* const next = words.data() + following; out < end; out += following)
         for (std::size_t i = 0; i < following; ++i) {
           const auto both = static_cast<std::uint16_t>(word + next[i]);
-          out[i] = both & word_of(0, DCTSIZE2) ? word : both;  // they cannot be of one block
+          out[i] = (both & word_of(0, DCTSIZE2)) != 0 ? word : both;  // they cannot be of one block
         }
     });
   std::copy_n(words.begin() + words_.size(), words_.size(), words_.begin());

@@ -134,6 +134,15 @@ def test_findings_and_counts_are_those_of_one_process(dataset):
     assert to_json(parts.findings, parts.checked) == to_json(alone.findings, alone.checked)
 
 
+def test_a_stale_index_is_found_by_other_workers_too(dataset):
+    path = dataset / "train-00000-of-00003.tfrecord"
+    bushel.write_index(path)
+    path.write_bytes(2 * path.read_bytes())
+    alone, shared = bushel.check(dataset), bushel.check(dataset, engine=Elsewhere())
+    assert "stale-index" in {finding.name for finding in alone}
+    assert to_json(shared.findings, shared.checked) == to_json(alone.findings, alone.checked)
+
+
 @pytest.fixture
 def cuttable(dataset, monkeypatch):
     """Files with indexes, in parts of a few records each."""

@@ -460,7 +460,8 @@ class _Reader:
         """Take all parts of one file, which are in order."""
         facts = joined_facts([seen.part.file for seen in parts])
         file = self.files[facts.number]
-        file.__dict__.update(facts.__dict__)
+        # Workers do not look at indexes.
+        file.__dict__.update(facts.__dict__ | {"stale_index": file.stale_index})
         split = self.splits.setdefault(file.split, _Split())
         profile: Any = _native.Profile([], [], False, False, False)
         for seen in parts:
