@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -45,6 +48,7 @@ from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.storage import AnyPath, as_path, disk_folders, disk_sizes
 
 _LARGE = 256 << 20  # bytes of data that processes share out
+_SWITCH = 0.0005  # seconds after which a thread that waits for Python gets it: the core does the rest meanwhile
 _MODULES = ["bushel.checking.collect.one_pass"]  # that they need
 
 OnRecords = Callable[[int, int], None]  # records looked at so far, and how many there are
@@ -179,21 +183,36 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
 class _Threads:
     """Looks at files in threads of this process, as an engine does elsewhere: the core does nearly all of the work."""
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
+    def __init__(self, threads: int, hashed: Sequence[FileFacts]) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="bushel")
+        self._hashed = hashed  # files whose digests are asked for later, and are found when threads are free
+        self.digests: dict[int, Future[str]] = {}
 
     def look(self, reads: Sequence[Path], writes: Sequence[SharedFolder], versions: Mapping[str, str]) -> None:
         """Nothing: this process sees them."""
 
     def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], *, memory: int = 0) -> Iterator[Any]:  # noqa: ARG002
-        with Ahead(work, tasks, threads=self._threads, ahead=4 * self._threads) as results:
-            yield from results
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH)
+        coming = deque(self._pool.submit(work, task) for task in tasks)
+        for file in self._hashed:
+            if file.number not in self.digests:
+                self.digests[file.number] = self._pool.submit(file.digest)
+        try:
+            while coming:
+                yield coming.popleft().result()
+        except BaseException:
+            self._pool.shutdown(cancel_futures=True)
+            raise
+        finally:
+            sys.setswitchinterval(before)
 
     def cpu_seconds(self) -> float:
         return 0.0  # it is this process's
 
     def close(self) -> None:
-        """Nothing: threads end with their tasks."""
+        """Take no more tasks; those that it has are done."""
+        self._pool.shutdown(wait=False)
 
 
 class _Processes:
@@ -232,7 +251,7 @@ def _is_table(folder: Path) -> bool:
 
 
 def _engine_for(
-    files: Sequence[FileFacts], manifest: Manifest | None, crew: Crew, found: FeatureRoles
+    files: Sequence[FileFacts], manifest: Manifest | None, crew: Crew, found: FeatureRoles, *, hashed: bool
 ) -> FileEngine | None:
     """Who shares out the files, where there is so much to read that this pays; else None."""
     cores = available_cores()
@@ -241,7 +260,11 @@ def _engine_for(
     tasks = len(sizes) if manifest is None else sum(max(1, size // PART_BYTES) for size in sizes)
     if tasks < cores or sum(sizes) < _LARGE:
         return None
-    return _Processes(cores, crew) if cores > 1 and found.need_processes else _Threads(cores)
+    if cores > 1 and found.need_processes:
+        return _Processes(cores, crew)
+    shards = [s for split in manifest.splits.values() for s in split.shards] if manifest is not None and hashed else []
+    names = {Path(shard.path).name for shard in shards if shard.sha256}
+    return _Threads(cores, [file for file in files if file.path.name in names and file.problem is None])
 
 
 class _Checks:
@@ -322,7 +345,8 @@ class _Checks:
 
         def engine_for(found: FeatureRoles) -> FileEngine | None:
             nonlocal engine
-            engine = engine or _engine_for(files, manifest, self.crew, found)
+            hashed = any(rule.id == "FIL009" for rule in self.rules)
+            engine = engine or _engine_for(files, manifest, self.crew, found, hashed=hashed)
             return engine
 
         try:
@@ -343,6 +367,7 @@ class _Checks:
                 engine.close()
                 self.workers_cpu = engine.cpu_seconds()
         self.data.missing_paths = missing
+        self.data.digests = engine.digests if isinstance(engine, _Threads) else {}
         self.checked |= {
             "files": [str(file.path) for file in files],
             "splits": {name: split.records for name, split in self.data.splits.items()},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -57,6 +59,11 @@ class FileFacts:
     stale_index: FileProblem | None = None
     labels: dict[int, int] = field(default_factory=dict)
     quantiles: dict[str, tuple[float, float, int]] = field(default_factory=dict)  # of sizes: half, 90 %, how many
+
+    def digest(self) -> str:
+        """The SHA-256 of all its bytes."""
+        with self.path.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 class FeatureFacts:
@@ -235,6 +242,7 @@ class Data:
     tokens: dict[str, dict[str, int]] = field(default_factory=dict)
     label_pairs: dict[str, dict[str, set[int]]] = field(default_factory=dict)  # split -> class name -> codes
     missing_paths: list[FileProblem] = field(default_factory=list)
+    digests: dict[int, Future[str]] = field(default_factory=dict)  # of files, as far as they are already looked for
     _shared: dict[str, Any] = field(default_factory=dict)
     _locks: dict[str, Lock] = field(default_factory=dict)
 
