@@ -1,6 +1,7 @@
 """A build: whatever is in the source is in the dataset, once, in the same bytes however it is done."""
 
 import json
+import threading
 from pathlib import Path
 
 import msgspec
@@ -15,10 +16,12 @@ from bushel import transforms as t
 from bushel.building import run as building_run
 from bushel.building.engines import LocalEngine
 from bushel.building.output.journal import read_quarantine
+from bushel.building.planning import probe
 from bushel.building.planning.plan import Plan, PlanFacts, ShardPlan
 from bushel.building.tasks import give_back_memory
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import BushelError, BushelWarning, FileProblem, MissingName, TooManyRefused
+from bushel.parallel import available_cores
 from bushel.records.index import load_keys
 from bushel.sources.image_folder import ImageSource
 
@@ -219,6 +222,25 @@ def test_images_that_are_resized_are_decoded_once(tmp_path, monkeypatch):
         verified.clear()
         build(photos, tmp_path / name, transforms=transforms, run=Run(workers=1))
         assert len(verified) == (60 if transforms else 120)  # probed, and read if nobody decodes them later
+
+
+def test_images_that_are_probed_together_are_what_they_are_one_by_one(tmp_path, monkeypatch):
+    photos = write_photos(tmp_path / "photos", 40)
+    threads: set[int] = set()
+    read = ImageSource.read
+
+    def watched(self, *given):
+        threads.add(threading.get_ident())
+        return read(self, *given)
+
+    monkeypatch.setattr(ImageSource, "read", watched)
+    build(photos, tmp_path / "together", transforms=RESIZED, run=Run(workers=1))
+    assert threads - {threading.get_ident()} or available_cores() == 1
+    together = bushel.read_manifest(tmp_path / "together").schema
+    monkeypatch.setattr(probe, "_resized", lambda *_: None)  # then each is transformed on its own
+    build(photos, tmp_path / "one_by_one", transforms=RESIZED, run=Run(workers=1))
+    assert bushel.read_manifest(tmp_path / "one_by_one").schema == together
+    assert records_of(tmp_path / "together") == records_of(tmp_path / "one_by_one")
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -136,12 +136,17 @@ def _blocks(given: ToProbe, read: ReadRows | None) -> tuple[list[tuple[int, Bloc
         picked = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
         starts = given.starts
         partitions = np.searchsorted(starts, picked, side="right") - 1
+        # In threads, parts may not be so large that the last ones are left out: where that is depends on the parts.
+        in_threads = getattr(source, "any_thread", False) and given.sizes is not None
+        in_threads = in_threads and int(np.asarray(given.sizes)[picked].sum()) < _BYTES // 2
         wanted = [
             (partition, some)
             for partition in np.unique(partitions).tolist()
-            for some in _in_parts(picked[partitions == partition] - starts[partition], _PART if read else SAMPLES)
+            for some in _in_parts(
+                picked[partitions == partition] - starts[partition], _PART if read or in_threads else SAMPLES
+            )
         ]
-        read = read or partial(_read_here, source)
+        read = read or partial(_read_in_threads if in_threads else _read_here, source)
         found, seen, spent = [], 0, 0.0
         for (partition, _), (blocks, seconds) in zip(wanted, read(wanted), strict=False):
             spent += seconds
@@ -168,6 +173,11 @@ def _in_parts(rows: Rows, size: int) -> list[Rows]:
 def _read_here(source: Source, wanted: Sequence[PartitionRows]) -> Iterator[tuple[list[Block], float]]:
     for some in wanted:
         yield read_rows(source, some)
+
+
+def _read_in_threads(source: Source, wanted: Sequence[PartitionRows]) -> Iterator[tuple[list[Block], float]]:
+    for _, found in map_in_threads(partial(read_rows, source), wanted):
+        yield found
 
 
 def read_rows(source: Source, wanted: PartitionRows) -> tuple[list[Block], float]:
@@ -226,6 +236,10 @@ def _transformed(
     given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]
 ) -> tuple[dict[int, Sample], Exception | None]:
     """The samples after their transforms, by the hash of their key, and an error of those that failed."""
+    if all(getattr(transform, "decodes", "") for transform in encoder.transforms):
+        found = list(map_in_threads(partial(_resized, given, encoder), blocks))
+        if all(samples is not None for _, samples in found):
+            return {key_hash: sample for _, samples in found for key_hash, sample in (samples or {}).items()}, None
     chain = encoder.chain
 
     def transform(sample_and_row: tuple[Sample, int]) -> Sample | Exception:
@@ -247,6 +261,18 @@ def _transformed(
         else:
             known[int(given.hashes[row])] = made
     return known, error
+
+
+def _resized(given: ToProbe, encoder: BlockEncoder, one: tuple[int, Block]) -> dict[int, Sample] | None:
+    """The samples of a block whose images are encoded again, all at once in the core; None if one of them fails."""
+    partition, block = one
+    columns, bad = encoder.coded(block)
+    changed = None if bad else encoder.chain.apply_columns(columns)
+    if changed is None:
+        return None
+    hashes = given.hashes[given.starts[partition] + block.rows].tolist()
+    features = encoder.coded_features()  # they have other values, and the same types
+    return {key_hash: sample_at(changed, features, place) for place, key_hash in enumerate(hashes)}
 
 
 def _check_augment(encoder: BlockEncoder, samples: Iterable[Sample], schema: Schema) -> None:
