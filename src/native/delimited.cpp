@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "few.h"
+#include "letters.h"
 
 namespace bushel {
 
@@ -113,19 +114,30 @@ class Column {
     few_.add(written);
   }
 
-  // Returns whether it is certain what the column holds.
-  bool finish(bool is_text, DelimitedSummary& out) {
-    if ((seen_ & kWord) != 0) {
-      out.kind = Kind::text;
-      out.has_missing = (seen_ & kBlank) != 0;
-    } else {
+  // Ends a block; returns whether it is certain what the column held in it, and whether that is the same as before.
+  bool end_block(bool is_text) {
+    Kind kind = Kind::text;
+    bool has_missing = (seen_ & kBlank) != 0;
+    if ((seen_ & kWord) == 0) {
       if (is_text || (seen_ & kUnsure) != 0) return false;
-      out.kind = (seen_ & kReal) != 0 ? Kind::real : (seen_ & kInteger) != 0 ? Kind::integer : Kind::missing;
-      out.has_missing = (seen_ & kNothing) != 0;
+      kind = (seen_ & kReal) != 0 ? Kind::real : (seen_ & kInteger) != 0 ? Kind::integer : Kind::missing;
+      has_missing = (seen_ & kNothing) != 0;
     }
-    out.has_few = few_.holds() && (out.kind == Kind::text || out.kind == Kind::integer);
+    const bool is_same = !has_ended_ || kind == kind_;
+    kind_ = kind;
+    has_missing_ = has_missing_ || has_missing;
+    has_ended_ = true;
+    seen_ = 0;
+    return is_same;
+  }
+
+  DelimitedSummary finish() {
+    DelimitedSummary out;
+    out.kind = kind_;
+    out.has_missing = has_missing_;
+    out.has_few = few_.holds() && (kind_ == Kind::text || kind_ == Kind::integer);
     if (out.has_few) keep(out);
-    return true;
+    return out;
   }
 
  private:
@@ -158,7 +170,10 @@ class Column {
     return static_cast<std::int8_t>(place);
   }
 
-  std::uint8_t seen_ = 0;
+  std::uint8_t seen_ = 0;  // in this block
+  Kind kind_ = Kind::missing;
+  bool has_missing_ = false;
+  bool has_ended_ = false;
   Few few_;
 };
 
@@ -254,27 +269,67 @@ class Reader {
   std::size_t newlines_ = 0;
 };
 
+class Table {
+ public:
+  Table(char delimiter, const std::vector<bool>& is_text)
+      : delimiter_(delimiter), is_text_(is_text), columns_(is_text.size()) {}
+
+  // Returns whether it is certain what the rows hold.
+  bool add_block(Bytes text) {
+    if (columns_.size() < 2) return false;
+    Reader reader(text, delimiter_);
+    while (!reader.is_at_end()) {
+      if (reader.take_line_end()) continue;  // an empty line
+      for (std::size_t place = 0; place < columns_.size(); ++place) {
+        if (place > 0 && !reader.take_delimiter()) return false;
+        if (!reader.add_value(columns_[place])) return false;
+      }
+      if (!reader.take_line_end() && !reader.is_at_end()) return false;
+      ++rows;
+    }
+    newlines += reader.newlines();
+    for (std::size_t place = 0; place < columns_.size(); ++place)
+      if (!columns_[place].end_block(is_text_[place])) return false;
+    return true;
+  }
+
+  DelimitedSummaries finish() {
+    DelimitedSummaries out{{}, rows, newlines};
+    for (Column& column : columns_) out.columns.push_back(column.finish());
+    return out;
+  }
+
+  std::size_t rows = 0;
+  std::size_t newlines = 0;
+
+ private:
+  char delimiter_;
+  const std::vector<bool>& is_text_;
+  std::vector<Column> columns_;
+};
+
 }  // namespace
 
 std::optional<DelimitedSummaries> survey_rows(Bytes text, char delimiter, const std::vector<bool>& is_text) {
-  if (is_text.size() < 2) return {};
-  DelimitedSummaries out;
-  std::vector<Column> columns(is_text.size());
-  Reader reader(text, delimiter);
-  while (!reader.is_at_end()) {
-    if (reader.take_line_end()) continue;  // an empty line
-    for (std::size_t place = 0; place < columns.size(); ++place) {
-      if (place > 0 && !reader.take_delimiter()) return {};
-      if (!reader.add_value(columns[place])) return {};
-    }
-    if (!reader.take_line_end() && !reader.is_at_end()) return {};
-    ++out.rows;
-  }
-  out.newlines = reader.newlines();
-  out.columns.resize(columns.size());
-  for (std::size_t place = 0; place < columns.size(); ++place)
-    if (!columns[place].finish(is_text[place], out.columns[place])) return {};
-  return out;
+  Table table(delimiter, is_text);
+  if (!table.add_block(text)) return {};
+  return table.finish();
+}
+
+std::optional<DelimitedSpan> survey_row_span(const Span& span, char delimiter, const std::vector<bool>& is_text) {
+  Table table(delimiter, is_text);
+  const auto cut = [](Bytes text) {
+    const LastLine last = find_last_line(text);
+    return last.quotes % 2 == 0 ? std::optional(last.end) : std::nullopt;
+  };
+  const auto look = [&](Bytes rows) -> std::optional<SpanBlock> {
+    const std::size_t before = table.rows, newlines = table.newlines;
+    if (!is_utf8(rows) || !table.add_block(rows) || table.rows == before) return {};
+    return SpanBlock{0, table.rows - before, table.newlines - newlines};
+  };
+  auto blocks = survey_blocks(span, cut, look);
+  if (!blocks) return {};
+  return DelimitedSpan{table.finish(), std::move(*blocks)};
 }
 
 LastLine find_last_line(Bytes text) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bytes.h"
+#include "spans.h"
 
 namespace bushel {
 
@@ -31,6 +31,14 @@ struct DelimitedSummaries {
 // most 18 digits or stand for none. Columns that `is_text` marks are text anyway, and must hold a word, too. Nothing if
 // anything differs, or is quoted in an unusual way: a parser that knows more takes over.
 std::optional<DelimitedSummaries> survey_rows(Bytes text, char delimiter, const std::vector<bool>& is_text);
+
+// The same of the rows of a span, which must be UTF-8, and of each of its blocks: they must have a row, and agree in what
+// each column holds.
+struct DelimitedSpan {
+  DelimitedSummaries all;
+  std::vector<SpanBlock> blocks;
+};
+std::optional<DelimitedSpan> survey_row_span(const Span& span, char delimiter, const std::vector<bool>& is_text);
 
 // Where the last line ends, and how many quotes are before that.
 struct LastLine {

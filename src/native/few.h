@@ -3,6 +3,7 @@
 
 #include <array>
 #include <bit>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,14 +16,14 @@ inline constexpr std::size_t kLongValue = 256;  // bytes of a value that is hard
 
 class Few {
  public:
-  // Takes the value of the next row, which must stay where it is. Once there are too many values, it takes no more.
+  // Takes the value of the next row. Once there are too many values, it takes no more.
   void add(std::string_view value) {
     if (!holds_) return;
     std::size_t slot = hash(value);
     while (slots_[slot] != 0 && values_[slots_[slot] - 1u] != value) slot = (slot + 1) % kSlots;
     if (slots_[slot] == 0) {
       if (values_.size() == kFewValues || value.size() > kLongValue) return forget();
-      values_.push_back(value);
+      values_.emplace_back(value);
       slots_[slot] = static_cast<std::uint8_t>(values_.size());
     }
     codes_.push_back(static_cast<std::int8_t>(slots_[slot] - 1));
@@ -35,8 +36,8 @@ class Few {
   }
 
   bool holds() const { return holds_; }
-  const std::vector<std::string_view>& values() const { return values_; }  // in the order in which they occur
-  std::vector<std::int8_t>& codes() { return codes_; }                     // the place of each row's value
+  const std::vector<std::string>& values() const { return values_; }  // in the order in which they occur
+  std::vector<std::int8_t>& codes() { return codes_; }                // the place of each row's value
 
  private:
   static constexpr std::size_t kSlots = 256;
@@ -51,7 +52,7 @@ class Few {
 
   bool holds_ = true;
   std::array<std::uint8_t, kSlots> slots_{};  // the code of a value and one; 0: free
-  std::vector<std::string_view> values_;
+  std::vector<std::string> values_;
   std::vector<std::int8_t> codes_;
 };
 

@@ -9,6 +9,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "letters.h"
+
 namespace bushel {
 
 namespace {
@@ -335,6 +337,24 @@ std::optional<JsonSummaries> survey_flat_lines(Bytes text) {
   if (!table.add_lines(Reader(text))) return {};
   table.taker.finish(table.columns);
   return JsonSummaries{std::move(table.columns), table.rows, table.newlines};
+}
+
+std::optional<JsonSpan> survey_flat_span(const Span& span) {
+  Table table{Summariser()};
+  const auto cut = [](Bytes text) {
+    std::size_t end = text.size();
+    while (end > 0 && text[end - 1] != '\n') --end;
+    return std::optional(end);
+  };
+  const auto look = [&](Bytes lines) -> std::optional<SpanBlock> {
+    const std::size_t rows = table.rows, newlines = table.newlines;
+    if (!is_utf8(lines) || !table.add_lines(Reader(lines)) || table.rows == rows) return {};
+    return SpanBlock{0, table.rows - rows, table.newlines - newlines};
+  };
+  auto blocks = survey_blocks(span, cut, look);
+  if (!blocks) return {};
+  table.taker.finish(table.columns);
+  return JsonSpan{{std::move(table.columns), table.rows, table.newlines}, std::move(*blocks)};
 }
 
 }  // namespace bushel

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "few.h"
+#include "spans.h"
 
 namespace bushel {
 
@@ -45,5 +46,12 @@ std::optional<JsonRows> parse_flat_lines(Bytes text);
 
 // What is in the lines that `parse_flat_lines` parses, several times as fast, since nothing is copied.
 std::optional<JsonSummaries> survey_flat_lines(Bytes text);
+
+// The same of the lines of a span, which must be UTF-8, and of each of its blocks, which must have a row.
+struct JsonSpan {
+  JsonSummaries all;
+  std::vector<SpanBlock> blocks;
+};
+std::optional<JsonSpan> survey_flat_span(const Span& span);
 
 }  // namespace bushel

@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "check.h"
 #include "delimited.h"
 #include "few.h"
@@ -72,4 +74,57 @@ TEST(delimited, the_last_line_and_the_quotes_before_its_end_are_found) {
   CHECK(last("\"a\"\n\"b").end == 4 && last("\"a\"\n\"b").quotes == 2);
   const std::string many(1000, '"');
   CHECK(last(many + "\n").end == 1001 && last(many + "\n").quotes == 1000);
+}
+
+namespace {
+
+// A file that disappears when it is closed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::string_view text) : file_(std::tmpfile()) {
+    CHECK(file_ != nullptr && std::fwrite(text.data(), 1, text.size(), file_) == text.size());
+    std::fflush(file_);
+  }
+  ~TemporaryFile() { std::fclose(file_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  Span span(std::uint64_t begin, std::uint64_t stop, std::size_t bytes) const {
+    return {fileno(file_), begin, stop, bytes};
+  }
+
+ private:
+  std::FILE* file_;
+};
+
+}  // namespace
+
+TEST(delimited, a_span_is_read_in_blocks_of_whole_rows) {
+  const std::string text = "x,y\n1,red\n2,blue\n3,\"a\nb\"\n4,red";
+  const TemporaryFile file(text);
+  for (const std::size_t bytes : {std::size_t{7}, std::size_t{8}, std::size_t{1000}}) {
+    const auto found = survey_row_span(file.span(4, text.size(), bytes), ',', {false, false});
+    CHECK(found.has_value() == (bytes != 8));  // where the end of a block would be between quotes, others take over
+    if (!found) continue;
+    CHECK(found->all.rows == 4 && found->all.newlines == 4 && found->blocks.back().stop == text.size());
+    CHECK(found->all.columns[1].texts == Strings{"red", "blue", "a\nb"} && found->all.columns[1].codes == Codes{0, 1, 2, 0});
+    std::size_t rows = 0;
+    for (const SpanBlock& block : found->blocks) {
+      rows += block.rows;
+      CHECK(block.stop == text.size() || text[block.stop - 1] == '\n');
+    }
+    CHECK(rows == 4);
+  }
+}
+
+TEST(delimited, a_span_whose_blocks_differ_or_that_is_not_there_is_for_another_parser) {
+  const TemporaryFile file("1,x\n2,x\nword,x\n");
+  CHECK(survey_row_span(file.span(0, 8, 4), ',', {false, false}).has_value());
+  CHECK(!survey_row_span(file.span(0, 15, 4), ',', {false, false}).has_value());
+  CHECK(!survey_row_span(file.span(0, 100, 1000), ',', {false, false}).has_value());
+  CHECK(!survey_row_span({-1, 0, 8, 4}, ',', {false, false}).has_value());
+}
+
+TEST(delimited, what_is_not_utf8_in_a_span_is_for_another_parser) {
+  const TemporaryFile file("caf\xe9,1\n");
+  CHECK(!survey_row_span(file.span(0, 7, 100), ',', {false, false}).has_value());
 }

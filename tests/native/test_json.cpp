@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "check.h"
 #include "json.h"
 #include "texts.h"
@@ -114,4 +116,21 @@ TEST(json, a_survey_keeps_no_values_that_are_many_or_long) {
   const std::string longest(1000, 'x');
   const auto found = survey("{\"t\": \"x\"}\n{\"t\": \"" + longest + "\"}");
   CHECK(found.has_value() && found->rows == 2 && !found->columns[0].has_few);
+}
+
+TEST(json, a_span_is_surveyed_block_by_block) {
+  const std::string text = "{\"t\": \"a\"}\n{\"t\": \"b\"}\n{\"t\": \"a long one\"}\n{\"t\": \"a\"}";
+  std::FILE* file = std::tmpfile();
+  CHECK(file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size());
+  std::fflush(file);
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{15}, std::size_t{1000}}) {
+    const auto found = survey_flat_span({fileno(file), 0, text.size(), bytes});
+    CHECK(found.has_value() && found->all.rows == 4 && found->all.newlines == 3);
+    CHECK(found->all.columns[0].texts == Strings{"a", "b", "a long one"});
+    CHECK(found->all.columns[0].codes == std::vector<std::int8_t>{0, 1, 2, 0});
+    CHECK(found->blocks.size() == (bytes == 1000 ? 2 : 4) && found->blocks.back().stop == text.size());
+  }
+  CHECK(!survey_flat_span({fileno(file), 0, text.size() + 1, 100}).has_value());
+  CHECK(!survey_flat_span({fileno(file), 1, text.size(), 100}).has_value());
+  std::fclose(file);
 }

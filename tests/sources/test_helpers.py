@@ -126,7 +126,8 @@ def test_simple_rows_are_looked_through_here_and_the_rest_by_helpers_of_this_mac
     rows[200_000] = form.format("true", "c9")  # which is no number
     mixed.write_text("\n".join([*head, *rows]))
     for path, is_simple in ((simple, True), (mixed, False)):
-        alone = sources.table(path)
+        # Helpers of other machines look at each block by itself.
+        alone = sources.open_source(path, helpers=Elsewhere())
         elsewhere = Elsewhere()
         together = sources.open_source(path, helpers=Nearby(elsewhere))
         assert (elsewhere.done == 0) is is_simple
@@ -135,3 +136,21 @@ def test_simple_rows_are_looked_through_here_and_the_rest_by_helpers_of_this_mac
         assert together.parts == alone.parts
         assert together.knows(["label"]) == alone.knows(["label"])
         assert together.list(0, ["label"]).columns["label"] == alone.list(0, ["label"]).columns["label"]
+
+
+def test_spans_are_cut_into_the_same_blocks_by_the_core(tmp_path, large_files, monkeypatch):
+    monkeypatch.setattr("bushel.sources.text_files.BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("bushel.sources.tables.table_files._LEAST_BYTES", 1 << 12)
+    words = [f'{{"t": "{"x" * (number * 37 % 5000)}", "n": {number % 7}}}' for number in range(400)]
+    for end in ("", "\n", "\n\n  \n"):  # the last line may lack its end
+        (tmp_path / "rows.jsonl").write_text("\n".join(words) + end)
+        elsewhere = Elsewhere()
+        together = sources.open_source(tmp_path / "rows.jsonl", helpers=Nearby(elsewhere))
+        assert elsewhere.done == 0
+        with monkeypatch.context() as patched:
+            patched.setattr("bushel.sources.tables.json_lines.survey_span", lambda *_: None)
+            alone = sources.table(tmp_path / "rows.jsonl")
+        assert together.parts == alone.parts
+        assert len(alone.parts) > 10
+        for number, (_, part) in enumerate(alone.parts):
+            assert len(together.list(number, ["n"]).columns["n"]) == part.rows

@@ -183,54 +183,61 @@ class TextFile:
         return lines
 
 
+Seen: TypeAlias = list[tuple[TextBlock, R]]  # blocks without their text, and what is in them
+
+
 def look_through(
     file: TextFile,
     cut: Cut,
     start: int,
-    looks: tuple[Callable[[TextBlock], R], Callable[[TextBlock], R | None]],
+    looks: tuple[Callable[[TextBlock], R], Callable[[TextFile, tuple[int, int]], Seen[R] | None]],
     helpers: Helpers,
 ) -> Iterator[tuple[TextBlock, R]]:
     """Each block from `start` on without its text, with what is found in it, in order.
 
-    Of the two `looks`, the first finds everything. The second runs in the core and is fast, but gives up on blocks that
-    are not simple. Threads use it before helpers of this machine, which take longer to start, are given the rest.
+    Of the two `looks`, the first finds everything in a block. The second is fast, since the core reads a span and looks
+    at all of its blocks, but it gives up on what is not simple. Threads use it before helpers of this machine, which
+    take longer to start, are given the rest.
     """
     look, glance = looks
     if not file.is_seekable or file.path.stat().st_size < LARGE_FILE:
         yield from map_in_threads(look, file.blocks(cut, start))
         return
     spans = list(file.spans(cut, start))
-    if helpers is None:
-        for _, whole in map_in_threads(partial(_look_at, file, cut, look), spans):
-            yield from whole
-        return
     seen = 0
-    if isinstance(helpers, Nearby):
-        with closing(map_in_threads(partial(_glance_at, file, cut, glance), spans)) as glanced:
-            for _, found in glanced:
+    if helpers is None or isinstance(helpers, Nearby):
+        look_at = partial(_look_at, file, cut, look if helpers is None else None, glance)
+        with closing(map_in_threads(look_at, spans)) as all_seen:
+            for _, found in all_seen:
                 if found is None:
                     break
                 seen += 1
                 yield from found
-    for found in do_all(helpers, partial(_look_at, file, cut, look), spans[seen:]):
-        yield from found
+    for found in do_all(helpers, partial(_look_at, file, cut, look, None), spans[seen:]):
+        yield from found or ()
 
 
 def _look_at(
-    file: TextFile, cut: Cut, look: Callable[[TextBlock], R], span: tuple[int, int]
-) -> list[tuple[TextBlock, R]]:
-    return [(block._replace(text=b""), look(block)) for block in file.passing_blocks(cut, *span)]
+    file: TextFile,
+    cut: Cut,
+    look: Callable[[TextBlock], R] | None,
+    glance: Callable[[TextFile, tuple[int, int]], Seen[R] | None] | None,
+    span: tuple[int, int],
+) -> Seen[R] | None:
+    """What is in the blocks of a span: at a glance if that is enough, otherwise with a closer look, if there is one."""
+    if glance is not None and (seen := glance(file, span)) is not None:
+        return seen
+    if look is None:
+        return None
+    return [(block._replace(text=b""), look(block)) for block in file.passing_blocks(cut, *span, BLOCK_BYTES)]
 
 
-def _glance_at(
-    file: TextFile, cut: Cut, glance: Callable[[TextBlock], R | None], span: tuple[int, int]
-) -> list[tuple[TextBlock, R]] | None:
-    found: list[tuple[TextBlock, R]] = []
-    for block in file.passing_blocks(cut, *span):
-        if (seen := glance(block)) is None:
-            return None
-        found.append((block._replace(text=b""), seen))
-    return found
+def survey_span(file: TextFile, span: tuple[int, int], survey: Callable[[int, int, int, int], Any]) -> Any:
+    """What the core finds in a span of a file on this machine, if it is UTF-8; None if it finds nothing."""
+    if file.encoding not in ("utf-8", "ascii"):
+        return None
+    with open_to_read(file.path) as stream:
+        return survey(stream.fileno(), *span, BLOCK_BYTES) if isinstance(stream, io.FileIO) else None
 
 
 def _read_into(stream: IO[bytes], room: memoryview) -> int:

@@ -115,38 +115,81 @@ nb::object codes_of(bool has_few, const std::vector<std::int8_t>& codes) {
   return has_few ? copy_to_array(codes, {codes.size()}) : nb::none();
 }
 
-// ([(name, whether it is text, codes or None, values)], rows, newlines); None if the lines are not that simple.
-nb::object survey_lines(nb::handle text) {
-  const View view(text, PyBUF_C_CONTIGUOUS);
-  std::optional<JsonSummaries> found;
-  {
-    const Nogil nogil;
-    found = survey_flat_lines(view.bytes());
-  }
-  if (!found) return nb::none();
+// [(name, whether it is text, codes or None, values)]
+nb::list to_list(const JsonSummaries& found) {
   nb::list columns;
-  for (const JsonSummary& one : found->columns)
+  for (const JsonSummary& one : found.columns)
     columns.append(
         nb::make_tuple(one.name, one.is_text, codes_of(one.has_few, one.codes), to_list(one.texts, one.integers)));
-  return nb::make_tuple(columns, found->rows, found->newlines);
+  return columns;
 }
 
-// ([(kind, whether values are missing, codes or None, values)], rows, newlines); None if the rows are not that simple.
-nb::object survey_delimited(nb::handle text, char delimiter, nb::sequence is_text) {
-  const View view(text, PyBUF_C_CONTIGUOUS);
-  std::vector<bool> marks;
-  for (nb::handle one : is_text) marks.push_back(nb::cast<bool>(one));
-  std::optional<DelimitedSummaries> found;
-  {
-    const Nogil nogil;
-    found = survey_rows(view.bytes(), delimiter, marks);
-  }
-  if (!found) return nb::none();
+// [(kind, whether values are missing, codes or None, values)]
+nb::list to_list(const DelimitedSummaries& found) {
   nb::list columns;
-  for (const DelimitedSummary& one : found->columns)
+  for (const DelimitedSummary& one : found.columns)
     columns.append(nb::make_tuple(static_cast<int>(one.kind), one.has_missing, codes_of(one.has_few, one.codes),
                                   to_list(one.texts, one.integers)));
-  return nb::make_tuple(columns, found->rows, found->newlines);
+  return columns;
+}
+
+// [(end, rows, newlines)]
+nb::list to_list(const std::vector<SpanBlock>& blocks) {
+  nb::list out;
+  for (const SpanBlock& one : blocks) out.append(nb::make_tuple(one.stop, one.rows, one.newlines));
+  return out;
+}
+
+// (columns, [(None, rows, newlines)]): all of it is one block; None if it is not that simple.
+template <typename Survey>
+nb::object survey_text(nb::handle text, Survey&& survey) {
+  const View view(text, PyBUF_C_CONTIGUOUS);
+  decltype(survey(view.bytes())) found;
+  {
+    const Nogil nogil;
+    found = survey(view.bytes());
+  }
+  if (!found) return nb::none();
+  nb::list blocks;
+  blocks.append(nb::make_tuple(view.bytes().size(), found->rows, found->newlines));
+  return nb::make_tuple(to_list(*found), blocks);
+}
+
+// (columns, [(end, rows, newlines)]); None if it is not that simple.
+template <typename Survey>
+nb::object survey_span(const Span& span, Survey&& survey) {
+  if (span.begin > span.stop || span.block_bytes == 0) throw nb::value_error("a span must not end before it begins");
+  decltype(survey(span)) found;
+  {
+    const Nogil nogil;
+    found = survey(span);
+  }
+  if (!found) return nb::none();
+  return nb::make_tuple(to_list(found->all), to_list(found->blocks));
+}
+
+nb::object survey_lines(nb::handle text) { return survey_text(text, survey_flat_lines); }
+
+nb::object survey_lines_of(int file, std::uint64_t begin, std::uint64_t stop, std::size_t block_bytes) {
+  return survey_span({file, begin, stop, block_bytes}, survey_flat_span);
+}
+
+std::vector<bool> bools_of(const nb::sequence& values) {
+  std::vector<bool> out;
+  for (nb::handle one : values) out.push_back(nb::cast<bool>(one));
+  return out;
+}
+
+nb::object survey_delimited(nb::handle text, char delimiter, const nb::sequence& is_text) {
+  const std::vector<bool> marks = bools_of(is_text);
+  return survey_text(text, [&](Bytes bytes) { return survey_rows(bytes, delimiter, marks); });
+}
+
+nb::object survey_delimited_of(int file, std::uint64_t begin, std::uint64_t stop, std::size_t block_bytes,
+                               char delimiter, const nb::sequence& is_text) {
+  const std::vector<bool> marks = bools_of(is_text);
+  return survey_span({file, begin, stop, block_bytes},
+                     [&](const Span& span) { return survey_row_span(span, delimiter, marks); });
 }
 
 nb::tuple last_line(nb::handle text) {
@@ -267,10 +310,15 @@ void bind_texts(nb::module_& m) {
   m.def("parse_flat_lines", &parse_lines, "text"_a,
         "([(name, offsets or None, data or integers)], rows) of flat JSON objects, one a line; None of anything else.");
   m.def("survey_flat_lines", &survey_lines, "text"_a,
-        "([(name, is text, codes or None, values)], rows, newlines) of what `parse_flat_lines` parses; None of the rest.");
+        "([(name, is text, codes or None, values)], [(end, rows, newlines)]) of what `parse_flat_lines` parses, as one "
+        "block; None of the rest.");
+  m.def("survey_flat_span", &survey_lines_of, "file"_a, "begin"_a, "stop"_a, "block_bytes"_a,
+        "The same of the lines of an open file, block by block.");
   m.def("survey_rows", &survey_delimited, "text"_a, "delimiter"_a, "is_text"_a,
-        "([(kind, has missing, codes or None, values)], rows, newlines) of simple rows, where kind 0 is missing, 1 integer,"
-        " 2 real and 3 text; None of the rest.");
+        "([(kind, has missing, codes or None, values)], [(end, rows, newlines)]) of simple rows, where kind 0 is missing, "
+        "1 integer, 2 real and 3 text; None of the rest.");
+  m.def("survey_row_span", &survey_delimited_of, "file"_a, "begin"_a, "stop"_a, "block_bytes"_a, "delimiter"_a,
+        "is_text"_a, "The same of the rows of an open file, block by block.");
   m.def("last_line", &last_line, "text"_a, "Where the last line ends, and how many quotes are before that.");
   m.def("word_ranges", [] { return to_list(word_ranges()); }, "First and last of the characters that make words.");
   m.def(

@@ -30,7 +30,17 @@ from bushel.sources.tables.dialect import (
     to_numbers,
 )
 from bushel.sources.tables.table_files import ArrowBlock, Capture, Few, Field, Part, Survey, few_values, part_bytes
-from bushel.sources.text_files import Text, TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
+from bushel.sources.text_files import (
+    Seen,
+    Text,
+    TextBlock,
+    TextFile,
+    check_utf8,
+    cut_at_newline,
+    is_utf8,
+    look_through,
+    survey_span,
+)
 
 __all__ = ["DelimitedFile"]
 
@@ -94,7 +104,7 @@ class DelimitedFile:
         lines = 1
         least = part_bytes(self.path.stat().st_size)
         look = partial(self._look, names, delimiter, capture)
-        looks = look, partial(self._glance, names, delimiter)
+        looks = look, partial(self._glance_at, names, delimiter)
         looked: Iterable[tuple[TextBlock, _Parsed]] = look_through(file, cut, start, looks, helpers)
         if not file.is_seekable:
             looked = map_in_threads(look, _without_header(file.blocks(cut), start))
@@ -161,22 +171,23 @@ class DelimitedFile:
 
     def _glance(self, names: list[str], delimiter: str, block: TextBlock) -> _Parsed | None:
         """The same as `_infer` by the core alone, if it is certain what each column of the block holds."""
-        if self.decimal == "," or delimiter == BLANKS or not delimiter.isascii() or not is_utf8(block.text):
+        if not self._is_simple(delimiter) or not is_utf8(block.text):
             return None
         surveyed: Any = _native.survey_rows(block.text, delimiter, [name in self.text for name in names])
-        if surveyed is None or not surveyed[1]:
+        return None if surveyed is None or not surveyed[1][0][1] else _seen(names, surveyed, block.start)[0][1]
+
+    def _glance_at(
+        self, names: list[str], delimiter: str, file: TextFile, span: tuple[int, int]
+    ) -> Seen[_Parsed] | None:
+        """The same of all blocks in a span, if each column holds the same in all of them."""
+        if not self._is_simple(delimiter):
             return None
-        columns, rows, newlines = surveyed
-        kinds = _null(), _int(), _float(), _text()
-        fields: dict[str, Field] = {}
-        few: dict[str, Few] = {}
-        written: dict[str, _Written] = {}
-        for name, (kind, has_missing, codes, values) in zip(names, columns, strict=True):
-            fields[name] = Field(kinds[kind], has_missing)
-            written[name] = _WRITTEN[kind]
-            if codes is not None:
-                few[name] = Few(codes, values, kinds[kind])
-        return _Parsed(rows, newlines, fields, few, written)
+        is_text = [name in self.text for name in names]
+        surveyed: Any = survey_span(file, span, partial(_native.survey_row_span, delimiter=delimiter, is_text=is_text))
+        return None if surveyed is None else _seen(names, surveyed, span[0])
+
+    def _is_simple(self, delimiter: str) -> bool:
+        return self.decimal != "," and delimiter != BLANKS and delimiter.isascii()
 
     def _infer(self, names: list[str], delimiter: str, capture: Capture, block: TextBlock) -> _Parsed:
         """Types of one block. A negative `lines` means that it is not UTF-8, or that a quote is never closed."""
@@ -329,6 +340,28 @@ class DelimitedFile:
         kept = pa.array(_others(table.num_rows, wrong))
         bad = bad | {int(numbers[row]): reason for row, reason in wrong.items()}
         return {name: _blanks_to_null(array.take(kept)) for name, array in arrays.items()}, bad, rows
+
+
+def _seen(names: list[str], surveyed: tuple[Any, Any], start: int) -> Seen[_Parsed]:
+    """The blocks that the core surveyed, from `start` on."""
+    columns, blocks = surveyed
+    kinds = _null(), _int(), _float(), _text()
+    fields: dict[str, Field] = {}
+    few: dict[str, Few] = {}
+    written: dict[str, _Written] = {}
+    for name, (kind, has_missing, codes, values) in zip(names, columns, strict=True):
+        fields[name] = Field(kinds[kind], has_missing)
+        written[name] = _WRITTEN[kind]
+        if codes is not None:
+            few[name] = Few(codes, values, kinds[kind])
+    seen: Seen[_Parsed] = []
+    end = 0
+    for stop, rows, newlines in blocks:
+        begin, end = end, end + rows
+        some = {name: one._replace(codes=one.codes[begin:end]) for name, one in few.items()}
+        seen.append((TextBlock(start, stop, b""), _Parsed(rows, newlines, fields, some, written)))
+        start = stop
+    return seen
 
 
 def _without_header(blocks: Iterator[TextBlock], start: int) -> Iterator[TextBlock]:

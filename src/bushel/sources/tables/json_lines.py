@@ -20,7 +20,18 @@ from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import BadRows
 from bushel.sources.tables.table_files import ArrowBlock, Capture, Few, Field, Part, Survey, few_values, part_bytes
-from bushel.sources.text_files import Cut, Text, TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
+from bushel.sources.text_files import (
+    Cut,
+    Seen,
+    Text,
+    TextBlock,
+    TextFile,
+    check_utf8,
+    cut_at_newline,
+    is_utf8,
+    look_through,
+    survey_span,
+)
 
 __all__ = ["JsonLinesFile"]
 
@@ -83,7 +94,7 @@ class JsonLinesFile:
         rows = lines = 0
         least = part_bytes(self.path.stat().st_size)
         cut = self._cut(file)
-        looks = partial(self._look, cut), _glance if cut is cut_at_newline else _no_glance
+        looks = partial(self._look, cut), _glance_at if cut is cut_at_newline else _no_glance
         for block, (is_text, ends, (found, count, few)) in look_through(file, cut, 0, looks, helpers):
             if not is_text:
                 check_utf8(self.path, file.text_of(block), lines)
@@ -172,19 +183,37 @@ class JsonLinesFile:
 
 def _glance(block: TextBlock) -> _Look | None:
     """What `_look` finds, by the core alone, if all objects hold text and integers under the same names."""
+    surveyed: Any = _native.survey_flat_lines(block.text) if is_utf8(block.text) else None
+    return None if surveyed is None or not surveyed[1][0][1] else _seen(surveyed, block.start)[0][1]
+
+
+def _glance_at(file: TextFile, span: tuple[int, int]) -> Seen[_Look] | None:
+    """The same of all blocks in a span."""
+    surveyed: Any = survey_span(file, span, _native.survey_flat_span)
+    return None if surveyed is None else _seen(surveyed, span[0])
+
+
+def _seen(surveyed: tuple[Any, Any], start: int) -> Seen[_Look]:
     import pyarrow as pa
 
-    surveyed: Any = _native.survey_flat_lines(block.text) if is_utf8(block.text) else None
-    if surveyed is None or not surveyed[1]:
-        return None
-    columns, rows, newlines = surveyed
+    columns, blocks = surveyed
     kinds = pa.int64(), pa.string()
-    found = {name: [(kinds[is_text], rows)] for name, is_text, _, _ in columns}
-    few = {name: Few(codes, values, kinds[is_text]) for name, is_text, codes, values in columns if codes is not None}
-    return True, newlines, (found, rows, few)
+    few = [(name, codes, values, kinds[is_text]) for name, is_text, codes, values in columns if codes is not None]
+    seen: Seen[_Look] = []
+    end = 0
+    for stop, rows, newlines in blocks:
+        begin, end = end, end + rows
+        some = {name: Few(codes[begin:end], values, kind) for name, codes, values, kind in few}
+        # All rows are counted with the last block.
+        found = (
+            {name: [(kinds[is_text], end)] for name, is_text, _, _ in columns} if len(seen) + 1 == len(blocks) else {}
+        )
+        seen.append((TextBlock(start, stop, b""), (True, newlines, (found, rows, some))))
+        start = stop
+    return seen
 
 
-def _no_glance(_: TextBlock) -> None:
+def _no_glance(_: TextFile, _span: tuple[int, int]) -> None:
     """Nothing: the elements of an array are not lines."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -190,9 +190,10 @@ def joined(blocks: Sequence[Few]) -> Column:
 
     places: dict[Any, int] = {}
     codes = []
-    for block in blocks:
-        own = [places.setdefault(value, len(places)) for value in block.values]
-        codes.append(np.array([*own, -1])[block.codes])
+    for _, alike in groupby(blocks, lambda block: id(block.values)):  # blocks of one span share their values
+        some = list(alike)
+        own = [places.setdefault(value, len(places)) for value in some[0].values]
+        codes.append(np.array([*own, -1])[np.concatenate([block.codes for block in some])])
     rows, present = np.concatenate(codes), None
     if rows.min(initial=0) < 0:
         present = rows >= 0
