@@ -47,7 +47,35 @@ std::int32_t read_whole(int folder, const char* path, std::size_t size, std::uin
   return 0;
 }
 
+std::int32_t read_range(int file, const FileRange& range, std::uint8_t* out) {
+  std::size_t done = 0;
+  while (done < range.size) {
+    const ssize_t count = ::pread(file, out + done, range.size - done, static_cast<off_t>(range.offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno;
+    if (count == 0) return kOtherSize;
+    done += static_cast<std::size_t>(count);
+  }
+  return 0;
+}
+
 }  // namespace
+
+std::size_t read_ranges(const std::vector<FileRange>& ranges, std::uint8_t* out, std::int32_t& fault) {
+  std::string path;  // zero-terminated, as the system needs it
+  for (std::size_t i = 0; i < ranges.size();) {
+    path.assign(ranges[i].path);
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    fault = file.is_open() ? 0 : errno;
+    for (bool is_same = true; fault == 0 && is_same; is_same = i < ranges.size() && ranges[i].path == path) {
+      breathe(ranges[i].size + (std::size_t{1} << 12));
+      fault = read_range(file.number(), ranges[i], out);
+      if (fault == 0) out += ranges[i++].size;
+    }
+    if (fault != 0) return i;
+  }
+  return ranges.size();
+}
 
 void read_wholes(const std::string& folder, const std::vector<std::string_view>& paths,
                  const std::vector<std::size_t>& sizes, std::size_t threads, std::uint8_t* out, std::int32_t* faults) {

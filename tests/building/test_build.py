@@ -1,6 +1,7 @@
 """A build: whatever is in the source is in the dataset, once, in the same bytes however it is done."""
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -634,3 +635,15 @@ def test_memory_of_one_stage_is_not_kept_for_the_next():
     del hashes
     give_back_memory()
     assert with_them - held() > 60_000  # kilobytes of the 64 MiB
+
+
+def test_a_run_that_ends_early_is_reported_with_its_name(tmp_path: Path):
+    from bushel.building import shard_files
+
+    (tmp_path / "run").write_bytes(b"12345")
+    memory = np.empty(9, np.uint8)
+    offsets, sizes = np.array([0, 3]), np.array([4, 5])
+    with pytest.raises(FileProblem, match="run: ends early: is the disk failing"):
+        shard_files._read_window([os.fsencode(tmp_path / "run")] * 2, offsets, sizes, memory)
+    with pytest.raises(FileNotFoundError, match="gone"):
+        shard_files._read_window([os.fsencode(tmp_path / "gone")] * 2, offsets, sizes, memory)

@@ -68,3 +68,19 @@ TEST(wholes, a_folder_that_is_not_there_is_every_files_fault) {
   read_wholes("/nowhere/at/all", {"a", "b"}, {0, 0}, 1, nullptr, faults.data());
   CHECK(faults == std::vector<std::int32_t>({ENOENT, ENOENT}));
 }
+
+TEST(wholes, ranges_of_files_come_one_after_the_other_until_one_cannot_be_read) {
+  const Folder folder;
+  folder.write("one", "0123456789");
+  folder.write("two", "abcdef");
+  const std::string one = (folder.path / "one").string(), two = (folder.path / "two").string();
+  const std::string none = (folder.path / "none").string();
+  std::string out(11, '.');
+  auto* const to = reinterpret_cast<std::uint8_t*>(out.data());
+  std::int32_t fault = 99;
+  const std::vector<FileRange> ranges{{one, 2, 3}, {one, 0, 1}, {two, 4, 2}, {one, 7, 3}};
+  CHECK(read_ranges(ranges, to, fault) == 4 && out == "2340ef789..");
+  CHECK(read_ranges({}, to, fault) == 0);
+  CHECK(read_ranges({{two, 0, 1}, {two, 4, 3}, {one, 0, 1}}, to, fault) == 1 && fault == kOtherSize);
+  CHECK(read_ranges({{two, 0, 1}, {none, 0, 1}}, to, fault) == 1 && fault == ENOENT);
+}

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -40,6 +41,7 @@ from bushel.storage import (
 )
 
 __all__ = [
+    "InOrder",
     "PlacedRecords",
     "ShardFile",
     "SortedRunWriter",
@@ -56,7 +58,7 @@ _ADVISED = 16 << 20  # bytes after which the disk is asked to begin with them
 _HASHED_HERE = 1 << 18  # bytes that can be hashed before a thread would have begun
 _HASHED_LATER = 16 << 20  # bytes that may wait to be hashed
 RUN_BYTES = 48 << 20  # sorted at a time
-WINDOW_BYTES = 16 << 20  # merged at a time
+WINDOW_BYTES = 4 << 20  # merged at a time
 # `segments.npy` has, per run and shard, the number of its first record and the byte where that begins, and one more.
 _EDGES, _PLACES, _LENGTHS, _LABELS, _DATA = "segments.npy", "places.npy", "lengths.npy", "labels.npy", "data"
 
@@ -70,18 +72,18 @@ class PlacedRecords:
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]  # including framing
     labels: NDArray[Any] | None
-    is_lent: bool = False  # their memory is used again once they are written
 
 
 class InOrder(NamedTuple):
     """Records in several pieces of memory, sorted by their planned places, for `_native.gather`."""
 
     places: NDArray[np.int64]
-    which: NDArray[np.int64]  # which of `data` holds each record
+    which: NDArray[Any]  # which of `data` holds each record
     starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    lengths: NDArray[np.int64]  # including framing
     labels: NDArray[Any] | None
     data: list[Any]
+    is_lent: bool = False  # their memory is used again once they are written
 
     @classmethod
     def of(cls, given: Sequence[PlacedRecords]) -> InOrder:
@@ -95,9 +97,25 @@ class InOrder(NamedTuple):
         in_order = np.concatenate(labels)[order] if labels else None
         return cls(places[order], which, starts, lengths, in_order, [records.data for records in given])
 
+    def cut(self, begin: int, end: int) -> InOrder:
+        """Some of them."""
+        some = slice(begin, end)
+        labels = None if self.labels is None else self.labels[some]
+        places, starts, lengths = self.places[some], self.starts[some], self.lengths[some]
+        return InOrder(places, self.which[some], starts, lengths, labels, self.data)
+
+    @property
+    def lie_in_order(self) -> bool:
+        """Whether they are one after the other in memory."""
+        return len(self.data) == 1 and bool((self.starts == np.cumsum(self.lengths) - self.lengths).all())
+
     def pieces(self) -> Iterator[Any]:
         """The bytes of all records, some at a time."""
         ends = np.cumsum(self.lengths)
+        if self.lie_in_order:
+            total = int(self.lengths.sum())
+            yield from (self.data[0][at : min(at + _GATHERED, total)] for at in range(0, total, _GATHERED))
+            return
         begin = done = 0
         while begin < len(ends):
             end = max(begin + 1, int(np.searchsorted(ends, done + _GATHERED, side="right")))
@@ -223,26 +241,27 @@ def order_of(places: NDArray[np.int64]) -> NDArray[np.int64]:
     return found  # type: ignore[no-any-return]
 
 
-def write_in_order(file: ShardFile, given: Sequence[PlacedRecords]) -> Iterator[int]:
+def write_in_order(file: ShardFile, given: Sequence[PlacedRecords] | InOrder) -> Iterator[int]:
     """Write records by their places; yields how many bytes each step wrote."""
-    places = np.concatenate([records.places for records in given])
-    if (places[1:] > places[:-1]).all() and all(map(_is_whole, given)):
+    if not isinstance(given, InOrder) and _are_in_order(given):
         for records in given:
             file.write(records.data)
-            if records.is_lent:
-                file.wait_for_hash()
             _note(file, records.places, records.lengths, records.labels)
             yield len(records.data)
         return
-    ordered = InOrder.of(given)
+    ordered = given if isinstance(given, InOrder) else InOrder.of(given)
     _note(file, ordered.places, ordered.lengths, ordered.labels)
     for data in ordered.pieces():
         file.write(data)
         yield len(data)
+    if ordered.is_lent and ordered.lie_in_order:
+        file.wait_for_hash()
 
 
-def _is_whole(records: PlacedRecords) -> bool:
-    return bool(records.lengths.sum() == len(records.data))
+def _are_in_order(given: Sequence[PlacedRecords]) -> bool:
+    places = np.concatenate([records.places for records in given])
+    is_whole = all(records.lengths.sum() == len(records.data) for records in given)
+    return is_whole and bool((places[1:] > places[:-1]).all())
 
 
 def _note(file: ShardFile, places: Any, lengths: Any, labels: Any) -> None:
@@ -405,10 +424,8 @@ def _shares(files: Mapping[str, Path], stem: str, shard: int) -> list[_Share]:
     ]
 
 
-def merge_runs(
-    files: Mapping[str, Path], stems: Iterable[str], shard: int, planned: ShardPlan, scratch: Path
-) -> Iterator[list[PlacedRecords]]:
-    """The records of one shard from the runs of all partitions, a window of planned places at a time.
+def merge_runs(files: Mapping[str, Path], stems: Iterable[str], shard: int, scratch: Path) -> Iterator[InOrder]:
+    """The records of one shard from the runs of all partitions, in planned order, a window of bytes at a time.
 
     `files` are those of the runs, by name. What is in a store is first copied to a file in `scratch`. The next window
     reuses the memory of what is yielded.
@@ -417,15 +434,31 @@ def merge_runs(
     shares = _brought([share for some in found for share in some], scratch / "runs")
     if not shares:
         return
-    limits = _windows(shares, planned)
-    edges = [np.searchsorted(share.places, limits) for share in shares]
-    ends = [np.concatenate([[0], np.cumsum(share.lengths)])[edge] for share, edge in zip(shares, edges, strict=True)]
-    sizes = np.diff(np.sum(ends, axis=0))
-    memory = _memory(int(sizes.max()))
-    for window in range(len(limits) - 1):
-        slices = [slice(*edge[window : window + 2].tolist()) for edge in edges]
-        _read_window(shares, [end[window : window + 2].tolist() for end in ends], memory)
-        yield [_placed(shares, slices, memory[: sizes[window]])]
+    records = _in_order(shares)
+    paths = [os.fsencode(share.path) for share in shares]
+    # Where the next record of each share is in its file; and in memory, if all shares lay there one after the other.
+    at = np.array([share.first_byte for share in shares])
+    sizes = np.array([share.lengths.sum() for share in shares])
+    shift = np.cumsum(sizes) - sizes
+    for begin, end in pairwise(_windows(records.lengths)):
+        window = records.cut(begin, end)
+        taken = np.bincount(window.which, window.lengths, len(shares)).astype(np.int64)
+        memory = _memory(int(taken.sum()))
+        _read_window(paths, at, taken, memory)
+        starts = window.starts + (np.cumsum(taken) - taken - shift)[window.which]
+        yield window._replace(which=np.zeros_like(starts), starts=starts, data=[memory], is_lent=True)
+        at, shift = at + taken, shift + taken
+
+
+def _in_order(shares: Sequence[_Share]) -> InOrder:
+    """The records of all shares in planned order, as if shares lay in memory one after the other."""
+    places = np.concatenate([share.places for share in shares])
+    lengths = np.concatenate([share.lengths for share in shares])
+    labels = [share.labels for share in shares if share.labels is not None]
+    order = order_of(places)
+    starts = (np.cumsum(lengths) - lengths)[order]
+    which = np.repeat(np.arange(len(shares), dtype=np.int32), [len(share.places) for share in shares])[order]
+    return InOrder(places[order], which, starts, lengths[order], np.concatenate(labels)[order] if labels else None, [])
 
 
 def _brought(shares: Sequence[_Share], into: Path) -> list[_Share]:
@@ -436,54 +469,37 @@ def _brought(shares: Sequence[_Share], into: Path) -> list[_Share]:
 
 
 def _memory(size: int) -> NDArray[np.uint8]:
-    """Memory for a window: that of the previous shard, whose pages need not be cleared again."""
+    """Memory for a window: that of the previous one, whose pages need not be cleared again."""
     if size > 2 * WINDOW_BYTES:
         return np.empty(size, np.uint8)
     if not hasattr(_usual, "window"):
         _usual.window = np.empty(2 * WINDOW_BYTES, np.uint8)
     window: NDArray[np.uint8] = _usual.window
-    return window
+    return window[:size]
 
 
 _usual = threading.local()  # a worker may be a thread
 
 
-def _windows(shares: Sequence[_Share], planned: ShardPlan) -> NDArray[np.int64]:
-    """Planned places that divide the shard into windows of about the bytes merged at a time."""
-    lengths = np.zeros(planned.end - planned.first, np.int64)  # places of refused samples stay empty
-    for share in shares:
-        lengths[share.places - planned.first] = share.lengths
+def _windows(lengths: NDArray[np.int64]) -> list[int]:
+    """Numbers of records that divide all of them into windows of about the bytes merged at a time."""
     ends = np.cumsum(lengths)
     cuts = np.searchsorted(ends, np.arange(WINDOW_BYTES, int(ends[-1]), WINDOW_BYTES), side="right")
-    return np.unique(np.concatenate([[planned.first], planned.first + cuts, [planned.end]]))
+    found: list[int] = np.unique(np.concatenate([[0], cuts, [len(ends)]])).tolist()
+    return found
 
 
-def _read_window(shares: Sequence[_Share], ranges: Sequence[list[int]], memory: NDArray[np.uint8]) -> None:
-    """What each share holds of the window, one after the other. One file is open at a time."""
-    at, file, path = 0, None, None
-    view = memory.data
-    try:
-        for share, (begin, end) in zip(shares, ranges, strict=True):
-            if begin == end:
-                continue
-            if share.path != path:
-                if file is not None:
-                    file.close()
-                file, path = share.path.open("rb", buffering=0), share.path
-            assert file is not None
-            file.seek(share.first_byte + begin)
-            if file.readinto(view[at : at + end - begin]) != end - begin:
-                raise FileProblem(share.path, "ends early: is the disk failing?")
-            at += end - begin
-    finally:
-        if file is not None:
-            file.close()
-
-
-def _placed(shares: Sequence[_Share], slices: Sequence[slice], data: NDArray[np.uint8]) -> PlacedRecords:
-    pairs = list(zip(shares, slices, strict=True))
-    lengths = np.concatenate([share.lengths[taken] for share, taken in pairs])
-    labels = [share.labels[taken] for share, taken in pairs if share.labels is not None]
-    places = np.concatenate([share.places[taken] for share, taken in pairs])
-    starts = np.cumsum(lengths) - lengths
-    return PlacedRecords(places, data, starts, lengths, np.concatenate(labels) if labels else None, is_lent=True)
+def _read_window(
+    paths: Sequence[bytes], offsets: NDArray[np.int64], sizes: NDArray[np.int64], memory: NDArray[np.uint8]
+) -> None:
+    """What each file holds of the window, one after the other."""
+    some = np.flatnonzero(sizes)
+    read = [paths[number] for number in some.tolist()]
+    failed: Any = _native.read_ranges(read, offsets[some], sizes[some], memory)
+    if failed is None:
+        return
+    number, fault = failed
+    path = os.fsdecode(read[number])
+    if fault < 0:
+        raise FileProblem(path, "ends early: is the disk failing?")
+    raise OSError(fault, os.strerror(fault), path)

@@ -26,11 +26,13 @@ from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarant
 from bushel.building.planning.plan import Plan, load_plan
 from bushel.building.record_encoding import BlockEncoder, BlockLearner, NotDecoded, learnt_blocks, save_fits
 from bushel.building.shard_files import (
+    InOrder,
     PlacedRecords,
     ShardFile,
     SortedRunWriter,
     deliver,
     merge_runs,
+    order_of,
     read_back,
     write_beside,
     write_in_order,
@@ -223,13 +225,15 @@ class _Work:
         shard = self.plan.facts.shards[self.task.number]
         is_merged = self.task.kind == "merge"
         rows = self.plan.order[shard.first : shard.end]
-        steps = self._from_runs() if is_merged else self._read_planned(np.asarray(rows), shard.first)
+        steps: Iterator[list[PlacedRecords] | InOrder] = (
+            self._from_runs() if is_merged else self._read_planned(np.asarray(rows), shard.first)
+        )
         with ShardFile(self.job.out / shard.file_name(self.job.compression), self.job.compression) as file:
-            for placed in steps:
-                for written in write_in_order(file, placed):
+            for records in steps:
+                for written in write_in_order(file, records):
                     self.progress[1] += written
-                if is_merged:
-                    self.progress[0] += sum(len(records.places) for records in placed)
+                if isinstance(records, InOrder):
+                    self.progress[0] += len(records.places)
         if is_merged:
             self.progress[0] = shard.samples  # refused samples count as done too
         places = file.planned_places
@@ -307,14 +311,14 @@ class _Work:
         is_ahead = getattr(self._source, "any_thread", False) and available_cores() > 1
         return iterate_ahead(blocks, _BLOCKS_AHEAD) if is_ahead else blocks
 
-    def _from_runs(self) -> Iterator[list[PlacedRecords]]:
+    def _from_runs(self) -> Iterator[InOrder]:
         shard = self.plan.facts.shards[self.task.number]
         if self.job.part_rows:
             parts = range(shard.first // self.job.part_rows, -(-shard.end // self.job.part_rows))
             tasks = [Task("part", part, 0) for part in parts]
         else:
             tasks = [Task("partition", number, 0) for number, samples in enumerate(self.plan.facts.planned) if samples]
-        return merge_runs(self.job.runs, [task.name for task in tasks], self.task.number, shard, self.job.out)
+        return merge_runs(self.job.runs, [task.name for task in tasks], self.task.number, self.job.out)
 
     def _encode(
         self, partition: int, block: Block, place: NDArray[np.int64] | None
@@ -373,7 +377,7 @@ class _Work:
 
     def _write_beside(self, file: ShardFile, places: NDArray[np.int64]) -> None:
         rows = np.asarray(self.plan.order[places])
-        by_row = np.argsort(rows)  # the order of what is looked up for them: neighbours share pages
+        by_row = order_of(rows)  # the order of what is looked up for them: neighbours share pages
         ordered = rows[by_row]
         edges = np.searchsorted(ordered, self.plan.starts)
         partitions = _put_back(np.repeat(np.arange(len(edges) - 1), np.diff(edges)), by_row)

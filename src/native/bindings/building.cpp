@@ -10,6 +10,7 @@ namespace bushel {
 namespace {
 
 using Hashes = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Memory = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Out = nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 nb::object order_of(const Hashes& keys, std::size_t threads) {
@@ -91,12 +92,41 @@ nb::object read_files(nb::bytes folder, const Int64s& offsets, nb::handle data, 
   return nb::make_tuple(to_array<std::uint8_t>(std::move(out)), to_array<std::int32_t>(std::move(faults)));
 }
 
+// None, or (number of the range that cannot be read, an errno or -1 if the file ends early).
+nb::object read_file_ranges(nb::sequence paths, const Int64s& offsets, const Int64s& sizes, const Memory& out) {
+  std::vector<std::string> held;
+  for (const nb::handle path : paths) held.emplace_back(nb::cast<nb::bytes>(path).c_str());
+  if (offsets.shape(0) != held.size() || sizes.shape(0) != held.size())
+    throw nb::value_error("offsets and sizes must have one number per path");
+  std::vector<FileRange> ranges;
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (offsets.data()[i] < 0 || sizes.data()[i] < 0) throw nb::value_error("offsets and sizes must not be negative");
+    ranges.push_back(
+        {held[i], static_cast<std::uint64_t>(offsets.data()[i]), static_cast<std::size_t>(sizes.data()[i])});
+    total += ranges.back().size;
+  }
+  if (total > out.shape(0)) throw nb::value_error("out must have room for all ranges");
+  std::int32_t fault = 0;
+  std::size_t failed;
+  {
+    const Nogil nogil;
+    failed = read_ranges(ranges, out.data(), fault);
+  }
+  if (failed == ranges.size()) return nb::none();
+  return nb::make_tuple(failed, fault);
+}
+
 }  // namespace
 
 void bind_building(nb::module_& m) {
   m.def("read_files", &read_files, "folder"_a, "offsets"_a, "data"_a, "sizes"_a, "threads"_a,
         "(the files below `folder` whose paths are a bytes column, one after the other; of each 0, an errno, or -1 if "
         "it has another size).");
+  m.def("read_ranges", &read_file_ranges, "paths"_a, "offsets"_a, "sizes"_a, "out"_a.noconvert(),
+        "Fill `out` with ranges of files, one after the other; paths are bytes. None, or (number of the range that "
+        "cannot "
+        "be read, an errno or -1 if the file ends early).");
   m.def("order_of", &order_of, "keys"_a, "threads"_a, "The order that sorts `keys`; equal keys keep their order.");
   m.def("order_drawn", &order_drawn_rows, "hashes"_a, "rows"_a.none(), "seed"_a, "threads"_a, "at_once"_a,
         "out"_a.noconvert(),
