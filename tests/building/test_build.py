@@ -17,7 +17,7 @@ from bushel import transforms as t
 from bushel.building import run as building_run
 from bushel.building.engines import LocalEngine
 from bushel.building.output.journal import read_quarantine
-from bushel.building.planning import probe
+from bushel.building.planning import plan, probe
 from bushel.building.planning.plan import Plan, PlanFacts, ShardPlan
 from bushel.building.tasks import give_back_memory
 from bushel.data.columns import BytesColumn, Ragged
@@ -647,3 +647,26 @@ def test_a_run_that_ends_early_is_reported_with_its_name(tmp_path: Path):
         shard_files._read_window([os.fsencode(tmp_path / "run")] * 2, offsets, sizes, memory)
     with pytest.raises(FileNotFoundError, match="gone"):
         shard_files._read_window([os.fsencode(tmp_path / "gone")] * 2, offsets, sizes, memory)
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_short"),
+    [
+        ([b"%d" % number for number in range(1200)], True),
+        ([b"rows.csv:%d" % number for number in range(998, 1003)], True),
+        ([b"img%03d" % number for number in range(20)], False),
+        ([b"1", b"9", b"3"], False),
+        ([b"\xff1", b"\xff2"], False),
+        ([b"9" * 30], False),
+        ([b"x", b""], False),
+        ([], False),
+    ],
+)
+def test_keys_of_a_plan_come_back_and_row_numbers_take_no_room(tmp_path, keys, is_short):
+    plan.save_keys(tmp_path, 3, BytesColumn.of(keys))
+    assert plan.load_keys(tmp_path, 3).to_list() == keys
+    rows = np.arange(len(keys))[::-1].copy()
+    assert plan.load_keys_of(tmp_path, 3, rows).to_list() == keys[::-1]
+    assert (len(list(tmp_path.iterdir())) == 1) == is_short
+    plan.save_keys(tmp_path, 3, BytesColumn.of([b"a", b"b"]))  # as when some are repeated for balance
+    assert plan.load_keys(tmp_path, 3).to_list() == [b"a", b"b"]

@@ -395,9 +395,8 @@ class _Work:
             some = slice(*edges[partition : partition + 2].tolist())
             which[by_row[some]], within[by_row[some]] = len(found), np.arange(some.stop - some.start)
             # Gathered, not kept mapped: each mapping holds a file open, and there may be thousands of partitions.
-            keys = self.plan.keys(partition)
-            own = ordered[some] - self.plan.starts[partition]
-            found.append(_native.gather_rows([(keys.offsets, keys.data)], np.zeros_like(own), own))
+            keys = self.plan.keys_of(partition, ordered[some] - self.plan.starts[partition])
+            found.append((keys.offsets, keys.data))
         return BytesColumn(*_native.gather_rows(found, which, within))
 
     def _label_counts(self, file: ShardFile) -> dict[str, int]:

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
+#include <charconv>
 #include <deque>
 
 #include "bindings/bindings.h"
@@ -112,6 +113,28 @@ nb::object hash_words(nb::handle words, std::uint64_t seed, std::size_t threads)
   });
 }
 
+// (offsets, data) of the decimal digits of each number, after a prefix.
+nb::tuple digits_of(const Int64s& numbers, nb::bytes prefix) {
+  constexpr std::size_t kMostDigits = 20;
+  const std::string_view before(prefix.c_str(), prefix.size());
+  const std::size_t count = numbers.shape(0);
+  Buffer ends((count + 1) * sizeof(std::int64_t)), data(count * (before.size() + kMostDigits));
+  char* const begin = data.as<char>();
+  char* at = begin;
+  {
+    const Nogil nogil;
+    ends.as<std::int64_t>()[0] = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      breathe(before.size() + kMostDigits);
+      at = std::copy(before.begin(), before.end(), at);
+      at = std::to_chars(at, at + kMostDigits, numbers.data()[i]).ptr;
+      ends.as<std::int64_t>()[i + 1] = at - begin;
+    }
+  }
+  const auto size = static_cast<std::size_t>(at - begin);
+  return nb::make_tuple(to_array<std::int64_t>(std::move(ends)), to_array<std::uint8_t>(std::move(data), size));
+}
+
 }  // namespace
 
 void bind_columns(nb::module_& m) {
@@ -123,6 +146,8 @@ void bind_columns(nb::module_& m) {
         "order[i].");
   m.def("hash_column", &hash_column, "offsets"_a, "data"_a, "seed"_a = 0, "threads"_a = 1,
         "XXH64 of each row of a bytes column.");
+  m.def("digits_of", &digits_of, "numbers"_a, "prefix"_a,
+        "(offsets, data) of a bytes column: the decimal digits of each number, after a prefix.");
   m.def("hash_words", &hash_words, "words"_a, "seed"_a = 0, "threads"_a = 1, "XXH64 of each eight bytes.");
 }
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.data.categories import Labels
 from bushel.data.columns import BytesColumn, roomy
 from bushel.data.schema import Schema
@@ -25,6 +26,8 @@ __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan"]
 MIN_SAMPLES = 8  # expected in a shard
 REPEATS_NAME = "repeats.npy"  # partition, row and number of each repeated sample, sorted by partition
 Rows = NDArray[np.int64]
+_NUMBERS = ".numbers.json"
+_MOST_DIGITS = 18  # of a number that fits int64 for sure
 _BLOCK = 4096  # disk block: what the end of a file takes
 _INDEX_BYTES, _RUN_BYTES = 44, 24  # bytes per record: offset, length, key, label, source; place, length, label
 
@@ -118,8 +121,12 @@ class Plan:
         return origins, numbers
 
     def keys(self, partition: int) -> BytesColumn:
-        """The keys of one partition, mapped."""
+        """The keys of one partition."""
         return load_keys(self.folder, partition)
+
+    def keys_of(self, partition: int, rows: Rows) -> BytesColumn:
+        """The keys of some rows of one partition."""
+        return load_keys_of(self.folder, partition, rows)
 
     @property
     def samples(self) -> int:
@@ -135,6 +142,9 @@ class Plan:
     def disk_bytes(self) -> int:
         """About how much disk space shards take, with their indexes, keys and journal entries."""
         keys = sum(path.stat().st_size for path in self.folder.glob("keys-*.npy"))
+        for path in self.folder.glob(f"keys-*{_NUMBERS}"):
+            numbered = msgspec.json.decode(path.read_bytes(), type=_Numbered)
+            keys += numbered.count * (8 + len(numbered.prefix) + len(str(numbered.first + numbered.count)))
         files = 4 * _BLOCK * len(self.facts.shards)
         return int(self.bytes * self.facts.compressed) + keys + _INDEX_BYTES * self.samples + files
 
@@ -161,17 +171,71 @@ def keys_stem(folder: Path, partition: int) -> Path:
     return folder / f"keys-{partition:06d}"
 
 
+class _Numbered(msgspec.Struct, frozen=True, array_like=True):
+    """Keys that are numbers in a row after a prefix: most sources without keys number their rows."""
+
+    prefix: str
+    first: int
+    count: int
+
+    def keys_of(self, rows: Rows) -> BytesColumn:
+        return BytesColumn(*_native.digits_of(rows + self.first, self.prefix.encode()))
+
+    @property
+    def all_keys(self) -> BytesColumn:
+        return BytesColumn(*_native.number_keys(self.first, self.count, self.prefix.encode()))
+
+
 def load_keys(folder: Path, partition: int) -> BytesColumn:
-    """The keys of one partition, mapped."""
+    """The keys of one partition, mapped unless they are numbers."""
+    keys = _saved_keys(folder, partition)
+    return keys.all_keys if isinstance(keys, _Numbered) else keys
+
+
+def load_keys_of(folder: Path, partition: int, rows: Rows) -> BytesColumn:
+    """The keys of some rows of one partition."""
+    keys = _saved_keys(folder, partition)
+    if isinstance(keys, _Numbered):
+        return keys.keys_of(rows)
+    return BytesColumn(*_native.gather_rows([(keys.offsets, keys.data)], np.zeros_like(rows), rows))
+
+
+def _saved_keys(folder: Path, partition: int) -> BytesColumn | _Numbered:
     stem = keys_stem(folder, partition)
-    return BytesColumn(map_array(stem.with_suffix(".offsets.npy")), map_array(stem.with_suffix(".data.npy")))
+    try:
+        return msgspec.json.decode(stem.with_suffix(_NUMBERS).read_bytes(), type=_Numbered)
+    except FileNotFoundError:
+        return BytesColumn(map_array(stem.with_suffix(".offsets.npy")), map_array(stem.with_suffix(".data.npy")))
 
 
 def save_keys(folder: Path, partition: int, keys: BytesColumn) -> None:
     """Write the keys of one partition."""
     stem = keys_stem(folder, partition)
+    if (numbered := _as_numbered(keys)) is not None:
+        with write_whole(stem.with_suffix(_NUMBERS), sync=False) as file:
+            file.write(msgspec.json.encode(numbered))
+        return
     save_array(stem.with_suffix(".offsets.npy"), np.asarray(keys.offsets, np.int64))
     save_array(stem.with_suffix(".data.npy"), np.asarray(keys.data[: keys.offsets[-1]], np.uint8))
+    stem.with_suffix(_NUMBERS).unlink(missing_ok=True)  # of the rows before some were repeated
+
+
+def _as_numbered(keys: BytesColumn) -> _Numbered | None:
+    """The keys as numbers, if that is all that they are."""
+    first = keys[0] if len(keys) else b""
+    digits = first[len(first.rstrip(b"0123456789")) :]
+    number = digits.lstrip(b"0") or digits[-1:]
+    if not 0 < len(number) <= _MOST_DIGITS:
+        return None
+    try:
+        made = _Numbered(first[: -len(number)].decode(), int(number), len(keys))
+    except UnicodeDecodeError:
+        return None
+    if keys[len(keys) - 1] != made.keys_of(np.array([len(keys) - 1]))[0]:  # most others differ here
+        return None
+    same = made.all_keys
+    is_same = np.array_equal(same.offsets, keys.offsets) and np.array_equal(same.data, keys.data[: keys.offsets[-1]])
+    return made if is_same else None
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
