@@ -330,6 +330,7 @@ UNANIMOUS = 0.9  # share of the neighbours that have one other label
 RECOGNISED = 0.8  # share of a class whose neighbours know it, for its labels to be judged by them
 CONTRADICTED = 0.03  # share of all records: more than the borders between classes have
 MIN_OF_FILE = 20
+_TILE, _TILE_ROWS = 1 << 18, 64  # multiplications from which on OpenBLAS uses threads; rows of a tile
 
 
 @rule("LBL009", "feature-tells-label", severity="warning", needs=("values", "rows"))
@@ -449,7 +450,7 @@ def _count_votes(data: Data) -> Votes | None:
 
     def count_some(first: int) -> None:
         some = np.arange(first, min(first + 500, len(rows)))
-        distances = squares[None, :] - 2 * values[some] @ values.T
+        distances = squares[None, :] - 2 * _products(values[some], values)
         distances[np.arange(len(some)), some] = np.inf
         is_own = rows.files[some][:, None] == rows.files[None, :]
         ways = (None,) if is_own.all() else (None, is_own, ~is_own)
@@ -463,6 +464,17 @@ def _count_votes(data: Data) -> Votes | None:
     for _ in map_in_threads(count_some, range(0, len(rows), 500)):
         pass
     return Votes(rows, labels, *found)
+
+
+def _products(some: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`some @ others.T`, in tiles so small that BLAS wakes no threads: they would spin for longer than this takes."""
+    out = np.empty((len(some), len(others)), np.float32)
+    width = max(1, _TILE // (_TILE_ROWS * some.shape[1]))
+    for row in range(0, len(some), _TILE_ROWS):
+        for column in range(0, len(others), width):
+            tile = some[row : row + _TILE_ROWS] @ others[column : column + width].T
+            out[row : row + _TILE_ROWS, column : column + width] = tile
+    return out
 
 
 def _count(votes: NDArray[np.int64], distances: NDArray[np.float32], codes: NDArray[np.intp]) -> None:
