@@ -101,9 +101,9 @@ class TemporaryFile {
 TEST(delimited, a_span_is_read_in_blocks_of_whole_rows) {
   const std::string text = "x,y\n1,red\n2,blue\n3,\"a\nb\"\n4,red";
   const TemporaryFile file(text);
-  for (const std::size_t bytes : {std::size_t{7}, std::size_t{8}, std::size_t{1000}}) {
+  for (const std::size_t bytes : {std::size_t{7}, std::size_t{5}, std::size_t{1000}}) {
     const auto found = survey_row_span(file.span(4, text.size(), bytes), ',', {false, false});
-    CHECK(found.has_value() == (bytes != 8));  // where the end of a block would be between quotes, others take over
+    CHECK(found.has_value() == (bytes != 5));  // where the end of a block would be between quotes, others take over
     if (!found) continue;
     CHECK(found->all.rows == 4 && found->all.newlines == 4 && found->blocks.back().stop == text.size());
     CHECK(found->all.columns[1].texts == Strings{"red", "blue", "a\nb"} && found->all.columns[1].codes == Codes{0, 1, 2, 0});
