@@ -158,6 +158,8 @@ _TFX_NAME = re.compile(r"(.*[-_])?tfrecords?(-\d+-of-\d+)?")  # data_tfrecord-00
 def has_record_name(name: str) -> bool:
     """Whether a file is named like TFRecords: `x.tfrecord-00000-of-00008`, or as TFX names them."""
     lower = name.lower()
+    if "tfrec" not in lower:
+        return False
     return ".tfrec" in lower or _TFX_NAME.fullmatch(without_compression(lower)) is not None
 
 
