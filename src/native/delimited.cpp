@@ -75,7 +75,7 @@ std::uint8_t kind_of_letters(string_view value) {
     value.remove_suffix(1);
   for (const string_view other : {"true", "false", "inf", "infinity", "nan"})
     if (is_same_letters(value, other)) return kUnsure;
-  return value.starts_with("nan(") || value.starts_with("NaN(") ? kUnsure : kWord;
+  return is_same_letters(value.substr(0, 4), "nan(") ? kUnsure : kWord;
 }
 
 std::uint8_t kind_of(string_view value) {
@@ -182,6 +182,7 @@ class Reader {
   Reader(Bytes text, char delimiter)
       : at_(reinterpret_cast<const char*>(text.data())), end_(at_ + text.size()), delimiter_(delimiter) {
     for (const char mark : {delimiter, '\n', '\r', '"'}) is_mark_[static_cast<unsigned char>(mark)] = true;
+    if (string_view(at_, text.size()).starts_with("\xef\xbb\xbf")) at_ += 3;  // a byte order mark, which parsers skip
   }
 
   bool is_at_end() const { return at_ == end_; }

@@ -43,7 +43,7 @@ TEST(delimited, newlines_in_quotes_are_of_the_value_and_counted) {
 }
 
 TEST(delimited, whatever_is_not_certain_is_for_another_parser) {
-  for (const char* value : {"true",   "FALSE", "inf",  "Nan",  "nan(1)", "2020-01-01", "12:30", "0x1F", "+1",  "-",
+  for (const char* value : {"true",   "FALSE", "inf",  "Nan",  "NAN(1)", "2020-01-01", "12:30", "0x1F", "+1",  "-",
                             "-0",     "007",   "1.",   ".5",   "1e",     "1e100",      "1e18",  " 1",   "1 ",  "\xe2\x82\xac""5",
                             "\xc2\xa3""3", "$5",    "1 %",  "  ",   "1234567890123456789", "#",  "a\"b", "\"x\"y", "\"x", "x\ry"})
     CHECK(!survey(std::string(value) + ",1\n").has_value());
@@ -51,6 +51,7 @@ TEST(delimited, whatever_is_not_certain_is_for_another_parser) {
     CHECK(!survey(text).has_value());
   CHECK(!survey("1\n2\n", {false}).has_value());
   CHECK(survey("").has_value() && survey("\n\r\n")->rows == 0);
+  CHECK(survey("\xef\xbb\xbf""1,2\n")->columns[0].kind == Kind::integer);  // a byte order mark is no letter
 }
 
 TEST(delimited, a_column_with_a_word_is_text_whatever_else_it_holds) {

@@ -634,6 +634,24 @@ def test_what_the_core_finds_in_rows_is_what_arrow_infers() -> None:
     assert taken > 50
 
 
+@pytest.mark.parametrize(
+    ("rows", "dtype"),
+    [
+        ("a,b\n\ufeff1,2\n3,4\n", "int64"),  # as when files with byte order marks were joined
+        ("a,b\n1.5,2\nNAN(1),4\n", "float32"),
+    ],
+)
+def test_what_arrow_takes_for_a_number_is_one_for_the_core(tmp_path: Path, rows: str, dtype: str) -> None:
+    assert table(write(tmp_path / "rows.csv", rows)).schema().features["a"].dtype == dtype
+
+
+def test_a_delimiter_that_may_be_in_a_number_separates_values(tmp_path: Path) -> None:
+    source = table(write(tmp_path / "rows.csv", "a-b\n3--5\n2-6\n"), delimiter="-")
+    columns, refused = read_all(source)
+    assert (columns, [one.row for one in refused]) == ({"a": [2], "b": [6]}, [0])
+    assert listed(source, "b") == [None, 6]
+
+
 def test_what_the_core_finds_in_json_lines_is_what_arrow_infers() -> None:
     words = ["", "a", "\u00e9", 'q"', "two\nlines", "x" * 300]
     for seed in range(50):

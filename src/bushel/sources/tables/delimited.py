@@ -18,6 +18,7 @@ from bushel.sources.protocol import Refused
 from bushel.sources.tables.arrow import BadRows, cast_text
 from bushel.sources.tables.dialect import (
     BLANKS,
+    DELIMITERS,
     STYLES,
     TO_BE_FOUND,
     Dialect,
@@ -187,7 +188,7 @@ class DelimitedFile:
         return None if surveyed is None else _seen(names, surveyed, span[0])
 
     def _is_simple(self, delimiter: str) -> bool:
-        return self.decimal != "," and delimiter != BLANKS and delimiter.isascii()
+        return self.decimal != "," and delimiter in DELIMITERS  # others may be in numbers
 
     def _infer(self, names: list[str], delimiter: str, capture: Capture, block: TextBlock) -> _Parsed:
         """Types of one block. A negative `lines` means that it is not UTF-8, or that a quote is never closed."""

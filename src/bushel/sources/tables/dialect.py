@@ -14,6 +14,7 @@ from bushel.errors import FileProblem
 
 __all__ = [
     "BLANKS",
+    "DELIMITERS",
     "STYLES",
     "TO_BE_FOUND",
     "Dialect",
@@ -89,7 +90,7 @@ def plain_number(text: str) -> str:
 
 
 BLANKS = " "  # delimiter: any number of blanks and tabs
-_DELIMITERS = (";", "\t", "|", ",")
+DELIMITERS = (";", "\t", "|", ",")
 _ROWS = 100  # that are looked at
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n', re.IGNORECASE)  # Excel's
 _UNNAMED = re.compile(r"|Unnamed: \d+(\.\d+)?")  # how pandas writes and reads a column without a name
@@ -201,7 +202,7 @@ def _rows(text: bytes, delimiter: str) -> list[list[str]]:
 def _guess_delimiter(path: Path, text: bytes) -> str:
     if ".tsv" in path.suffixes or ".tab" in path.suffixes:
         return "\t"
-    found = max(_DELIMITERS, key=lambda mark: _fit(text, mark))
+    found = max(DELIMITERS, key=lambda mark: _fit(text, mark))
     return BLANKS if _fit(text, found)[0] == 0 and _is_apart_by_blanks(text) else found
 
 
