@@ -150,7 +150,7 @@ void take_extreme_of(const T* values, std::span<const std::uint64_t> records, T 
   if (beyond) {
     std::size_t first = 0;
     while (static_cast<double>(values[first]) != value) ++first;
-    known = value;
+    known = static_cast<double>(values[first]);  // of 0 and -0 the one that came first
     at = 0;
     where.record = records[first];
   }
@@ -659,9 +659,10 @@ void Profile::take_text(std::size_t column, Sighting place) {
   FeatureProfile& profile = profiles_[column];
   take_ones(profile, Kind::bytes, 1, place.file, {&place.record, 1});
   const Look look = take_value(profile, text, place);
+  if (profile.sizes.counts.size() >= kTally) forget_texts(column);
   if (!look.is_text || profile.scalars.full) return;
   const std::uint64_t hash = take_scalar_text(profile, text, place);
-  if (profile.sizes.counts.size() >= kTally || profile.scalars.counts.size() >= kTally) return forget_texts(column);
+  if (profile.scalars.counts.size() >= kTally) return forget_texts(column);
   const bool is_shown = profile.kind_places[static_cast<std::size_t>(Kind::bytes)].first.size() >= kShown &&
                         profile.format_places[0].first.size() >= kShown;
   if (!is_short || look.is_padded || !is_shown || waiting.forgot_texts) return;

@@ -49,3 +49,9 @@ def test_files_on_disk_are_gone_afterwards(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(duplicates.tempfile, "tempdir", str(tmp_path / "tmp"))
     bushel.check(written(tmp_path / "data"))
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_the_first_copies_are_shown_in_the_order_of_the_files(tmp_path: Path) -> None:
+    by_rule = {f.rule: [place.record for place in f.locations] for f in bushel.check(written(tmp_path))}
+    assert by_rule["SPL001"] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert by_rule["SPL008"] == [100, 200, 101, 201, 102, 202, 103, 203, 104, 204]

@@ -223,6 +223,30 @@ TEST(profile, values_that_are_counted_together_count_as_if_each_came_alone) {
   }
 }
 
+TEST(profile, the_first_of_zeros_of_both_signs_is_the_extreme) {
+  build::Random random(12);
+  for (int round = 0; round < 8; ++round) {
+    std::vector<std::string> records;
+    for (int i = 0; i < 300; ++i)
+      records.push_back(example(entry("a", floats({random.one_in(9) ? (random.one_in(2) ? -0.0f : 0.0f) : 1.0f}))));
+    Profile together(hashing()), alone(hashing());
+    add_to(together, records, 2);
+    for (std::size_t i = 0; i < records.size(); ++i) add_to(alone, {records[i]}, 2, i);
+    CHECK(together.save() == alone.save());
+  }
+}
+
+TEST(profile, sizes_are_counted_until_there_are_too_many) {
+  std::vector<std::string> records(20, example(entry("a", strings({"text"}))));
+  for (std::size_t size = 1; size <= 70; ++size)
+    records.push_back(example(entry("a", strings({std::string(size, '\xff')}))));
+  records.insert(records.end(), records.begin(), records.begin() + 20);
+  Profile profile(hashing());
+  add_to(profile, records);
+  const Tally& sizes = profile.features()[0].sizes;
+  CHECK(sizes.full && sizes.counts.at(4) == 21 && sizes.counts.at(5) == 1);
+}
+
 TEST(profile, contents_of_any_size_have_different_hashes) {
   Profile profile(hashing());
   std::vector<std::string> records;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -33,7 +33,7 @@ SHOWN = 5
 
 @dataclass
 class Duplicates:
-    """What the join found. Places are kept of the first few, counts are of all."""
+    """What the join found. Places are kept of the first few, in the order of the files; counts are of all."""
 
     across: dict[tuple[str, str], int] = field(
         default_factory=dict
@@ -42,8 +42,7 @@ class Duplicates:
     within: dict[str, int] = field(default_factory=dict)  # records beyond the first of each
     within_places: dict[str, list[tuple[Place, Place]]] = field(default_factory=dict)
     conflicts: int = 0  # contents that have more than one label
-    conflict_places: list[tuple[Place, Place]] = field(default_factory=list)
-    conflict_labels: list[tuple[int, int]] = field(default_factory=list)
+    conflict_places: list[tuple[tuple[Place, Place], tuple[int, int]]] = field(default_factory=list)  # and labels
 
     def merge(self, other: Duplicates) -> None:
         """Add what was found among other contents."""
@@ -55,7 +54,12 @@ class Duplicates:
             _show(self.within_places.setdefault(split, []), other.within_places[split])
         self.conflicts += other.conflicts
         _show(self.conflict_places, other.conflict_places)
-        _show(self.conflict_labels, other.conflict_labels)
+
+    def in_order(self) -> Duplicates:
+        """The same with splits in order: contents come in that of their hashes, which says nothing."""
+        within = {split: self.within[split] for split in sorted(self.within, key=train_first)}
+        pairs = sorted(self.across, key=lambda pair: (train_first(pair[0]), train_first(pair[1])))
+        return replace(self, within=within, across={pair: self.across[pair] for pair in pairs})
 
 
 class SortedRun(NamedTuple):
@@ -152,7 +156,7 @@ class DuplicateFinder:
                     found.merge(some)
         finally:
             self.close()
-        return found
+        return found.in_order()
 
     def close(self) -> None:
         """Remove what went to disk."""
@@ -225,12 +229,11 @@ def _take_group(group: NDArray[Any], split_of_file: list[str], found: Duplicates
         found.conflicts += 1
         other_row = int(np.argmax(group["label"] != group["label"][0]))
         places_of = [(int(group[i]["file"]), int(group[i]["record"])) for i in (0, other_row)]
-        _show(found.conflict_places, [(places_of[0], places_of[1])])
-        _show(found.conflict_labels, [(int(labels[0]), int(labels[1]))])
+        _show(found.conflict_places, [((places_of[0], places_of[1]), (int(labels[0]), int(labels[1])))])
 
 
 def _show(shown: list[Any], more: Sequence[Any]) -> None:
-    shown += more[: SHOWN - len(shown)]
+    shown[:] = sorted([*shown, *more])[:SHOWN]
 
 
 MAX_TEXTS = 100_000  # of each split that are compared for nearness

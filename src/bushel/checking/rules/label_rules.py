@@ -279,13 +279,12 @@ def same_content_two_labels(data: Data) -> Iterator[Finding]:
     found = data.duplicates
     if found is None or not found.conflicts or not is_classification(data):
         return
-    pairs = zip(found.conflict_places, found.conflict_labels, strict=True)
     yield Finding(
         f"{count_of_things(found.conflicts, 'content has', 'contents have')} two labels",
-        locations=[data.location(place, data.label) for places, _ in pairs for place in places],
+        locations=[data.location(place, data.label) for places, _ in found.conflict_places for place in places],
         evidence={
             "measured": found.conflicts,
-            "labels": [[data.class_of(label) for label in pair] for pair in found.conflict_labels],
+            "labels": [[data.class_of(label) for label in pair] for _, pair in found.conflict_places],
         },
         help=["look at the pairs of records named, and correct or drop one of each"],
     )
