@@ -2,6 +2,7 @@
 
 import io
 import os
+import time
 
 import cloudpickle
 import numpy as np
@@ -12,7 +13,7 @@ import bushel.records.files
 import bushel.records.index
 from bushel import _native
 from bushel.checking import checker
-from bushel.checking.collect import one_pass
+from bushel.checking.collect import facts, one_pass
 from bushel.checking.finding_formats import to_json
 from bushel.parallel import Crew
 
@@ -107,7 +108,7 @@ def table(tmp_path, monkeypatch):
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize("cores", [1, 3])
+@pytest.mark.parametrize("cores", [1, 3, 100])
 def test_threads_that_share_out_a_large_table_find_the_same(table, monkeypatch, cores):
     alone = bushel.check(table)
     tasks = []
@@ -132,6 +133,39 @@ def test_findings_and_counts_are_those_of_one_process(dataset):
     assert told[-1][0] == told[-1][1] > 0
     assert {finding.rule for finding in alone} >= {"FIL003", "SPL001", "IMG001", "VAL001", "SPL003", "AUD002", "AUD004"}
     assert to_json(parts.findings, parts.checked) == to_json(alone.findings, alone.checked)
+
+
+def test_one_core_finds_what_two_find(tmp_path, monkeypatch):
+    values = np.random.default_rng(0).standard_normal(20_000).astype(np.float32)
+    values[7] = 1e9
+    with bushel.Writer(tmp_path / "train.tfrecord") as writer:
+        writer.write_batch({"x": values})
+    found = []
+    for cores in (1, 2):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        report = bushel.check(tmp_path)
+        found.append(to_json(report.findings, report.checked))
+    assert "outlier" in {finding.name for finding in report}
+    assert found[0] == found[1]
+
+
+def test_digests_that_are_not_needed_any_more_are_not_made(table, monkeypatch):
+    class Stopped(Exception):
+        pass
+
+    def stop(checks):
+        digests.update(checks.data.digests)
+        raise Stopped
+
+    digests = {}
+    monkeypatch.setattr(checker, "_LARGE", 1)
+    monkeypatch.setattr(checker, "available_cores", lambda: 1)
+    monkeypatch.setattr(facts.FileFacts, "digest", lambda file: time.sleep(0.2) or "")
+    monkeypatch.setattr(checker._Checks, "apply", stop)
+    with pytest.raises(Stopped):
+        bushel.check(table)
+    assert len(digests) > 2
+    assert any(digest.cancelled() for digest in digests.values())
 
 
 def test_a_stale_index_is_found_by_other_workers_too(dataset):

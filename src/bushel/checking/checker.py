@@ -137,6 +137,7 @@ def check(
         stack.enter_context(rules_as_they_were())
         settings = load_settings(disk_folders(paths or ()), trust_settings=trust_settings, rules=rules)
         checks = _Checks(_select(settings, select, ignore), plan or ReadingPlan(), progress, engine, crew)
+        stack.enter_context(closing(checks))
         try:
             with checks.stopwatch.stage("read"):
                 checks.look(data, paths, _paths_of(against) or [], label, group, script)
@@ -192,8 +193,8 @@ class _Threads:
         """Nothing: this process sees them."""
 
     def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], *, memory: int = 0) -> Iterator[Any]:  # noqa: ARG002
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH)
+        before = sys.getswitchinterval()  # low already if another thread checks something
+        sys.setswitchinterval(min(before, _SWITCH))
         coming = deque(self._pool.submit(work, task) for task in tasks)
         for file in self._hashed:
             if file.number not in self.digests:
@@ -205,7 +206,8 @@ class _Threads:
             self._pool.shutdown(cancel_futures=True)
             raise
         finally:
-            sys.setswitchinterval(before)
+            if before > _SWITCH:
+                sys.setswitchinterval(before)
 
     def cpu_seconds(self) -> float:
         return 0.0  # it is this process's
@@ -258,7 +260,7 @@ def _engine_for(
     sizes = disk_sizes(file.path for file in files)
     # Files that bushel built have indexes, so they can be cut.
     tasks = len(sizes) if manifest is None else sum(max(1, size // PART_BYTES) for size in sizes)
-    if tasks < cores or sum(sizes) < _LARGE:
+    if tasks < 2 or sum(sizes) < _LARGE:  # however many cores there are: samples depend on the parts
         return None
     if cores > 1 and found.need_processes:
         return _Processes(cores, crew)
@@ -291,6 +293,11 @@ class _Checks:
         self.findings: list[Finding] = []
         self.stopwatch = Stopwatch(lambda: self.workers_cpu)
         self.workers_cpu: float | None = 0.0
+
+    def close(self) -> None:
+        """Look for no more digests: no rule asks for them."""
+        for digest in self.data.digests.values() if self.data is not None else ():
+            digest.cancel()
 
     def look(
         self,

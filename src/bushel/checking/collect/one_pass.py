@@ -38,7 +38,7 @@ from bushel.checking.collect.value_facts import MAX_ROWS, ListReader, RowReader,
 from bushel.checking.findings import ASPECTS, Aspect
 from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
 from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName
-from bushel.parallel import SharedFolder, available_cores, map_in_threads
+from bushel.parallel import SharedFolder, map_in_threads
 from bushel.records.files import CHUNK_BYTES, Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import Index, StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
@@ -327,7 +327,7 @@ class _Reader:
         self.lists = ListReader([], [])
         self.rows = RowReader({})
         self.looks = TextLooks([])
-        self.threads = min(2, available_cores())
+        self.threads = 2  # on one core, too: samples depend on it
         self.groups: list[str] = []
         self.label_text: str | None = None
         self.has_label = False
