@@ -652,6 +652,12 @@ def test_a_delimiter_that_may_be_in_a_number_separates_values(tmp_path: Path) ->
     assert listed(source, "b") == [None, 6]
 
 
+def test_a_name_in_json_lines_that_is_not_utf8_is_reported_at_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", b'{"a": 1}\n{"\xc0": 1}\n')
+    with pytest.raises(FileProblem, match="line 2: byte 0xc0 is not UTF-8"):
+        table(path)
+
+
 def test_what_the_core_finds_in_json_lines_is_what_arrow_infers() -> None:
     words = ["", "a", "\u00e9", 'q"', "two\nlines", "x" * 300]
     for seed in range(50):

@@ -143,7 +143,8 @@ class JsonLinesFile:
         if (seen := _glance(block)) is not None:
             return seen
         block = block._replace(text=bytes(block.text))
-        return is_utf8(block.text), block.text.count(b"\n"), self._infer(block)
+        is_text = is_utf8(block.text)  # Arrow fails on names that are not
+        return is_text, block.text.count(b"\n"), self._infer(block) if is_text else ({}, 0, {})
 
     def _infer(self, block: TextBlock) -> _Inferred:
         """What one block holds."""
