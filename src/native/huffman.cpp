@@ -139,6 +139,7 @@ bool HuffmanScan::unstuff(Bytes rest) {
     const auto* const mark =
         static_cast<const std::uint8_t*>(std::memchr(at, 0xff, static_cast<std::size_t>(end - at)));
     if (!mark || end - mark < 2) return false;
+    if (mark[1] == 0xff) return false;  // filling: what follows it may be of the scan
     const auto size = static_cast<std::size_t>(mark - at);
     std::memcpy(out, at, size);
     out += size;
