@@ -16,12 +16,11 @@ using Kind = DelimitedSummary::Kind;
 using std::string_view;
 
 // What one value may be.
-enum Is : std::uint8_t { kNothing = 1, kInteger = 2, kReal = 4, kWord = 8, kUnsure = 16, kBlank = 32 };
+constexpr std::uint8_t kNothing = 1, kInteger = 2, kReal = 4, kWord = 8, kUnsure = 16, kBlank = 32;
 
 constexpr std::ptrdiff_t kMostDigits = 18;  // any such number fits 64 bits
 constexpr std::ptrdiff_t kMostDecimals = 32;
-constexpr string_view kNoNumber[] = {"NA",   "N/A", "n/a", "#N/A", "NULL", "null",
-                                     "None", "NaN", "nan", "-nan", "<NA>"};
+constexpr string_view kNoNumber[] = {"NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "nan", "-nan", "<NA>"};
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
@@ -144,7 +143,8 @@ class Column {
   void keep(DelimitedSummary& out) {
     std::vector<std::int8_t> places;
     for (const string_view written : few_.values())
-      places.push_back(out.kind == Kind::text ? place_of(without_blanks(unquoted(written)), out) : number(written, out));
+      places.push_back(out.kind == Kind::text ? place_of(without_blanks(unquoted(written)), out)
+                                              : number(written, out));
     out.codes = std::move(few_.codes());
     for (std::int8_t& code : out.codes) code = places[static_cast<std::size_t>(code)];
   }

@@ -32,8 +32,8 @@ struct DelimitedSummaries {
 // anything differs, or is quoted in an unusual way: a parser that knows more takes over.
 std::optional<DelimitedSummaries> survey_rows(Bytes text, char delimiter, const std::vector<bool>& is_text);
 
-// The same of the rows of a span, which must be UTF-8, and of each of its blocks: they must have a row, and agree in what
-// each column holds.
+// The same of the rows of a span, which must be UTF-8, and of each of its blocks: they must have a row, and agree in
+// what each column holds.
 struct DelimitedSpan {
   DelimitedSummaries all;
   std::vector<SpanBlock> blocks;

@@ -252,7 +252,8 @@ class Summariser {
     }
     std::string& text = column.texts.emplace_back(written.size(), '\0');
     auto* const begin = reinterpret_cast<std::uint8_t*>(text.data());
-    const std::uint8_t* end = Reader({reinterpret_cast<const std::uint8_t*>(written.data()), written.size()}).text(begin);
+    const std::uint8_t* end =
+        Reader({reinterpret_cast<const std::uint8_t*>(written.data()), written.size()}).text(begin);
     text.resize(static_cast<std::size_t>(end - begin));
   }
 

@@ -28,8 +28,8 @@ inline constexpr std::size_t kLongestRow = std::size_t{128} << 20;
 bool read_at(int file, std::uint64_t at, std::size_t size, std::uint8_t* out);
 
 // Calls cut(text), which returns where the last whole row ends, and look(rows) for each block of whole rows, which
-// returns a SpanBlock; its end is filled in. Returns all blocks, or nothing if one of the two returned nothing, or if the
-// file cannot be read.
+// returns a SpanBlock; its end is filled in. Returns all blocks, or nothing if one of the two returned nothing, or if
+// the file cannot be read.
 template <typename Cut, typename Look>
 std::optional<std::vector<SpanBlock>> survey_blocks(const Span& span, Cut&& cut, Look&& look) {
   std::vector<SpanBlock> blocks;

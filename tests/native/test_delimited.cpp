@@ -19,7 +19,8 @@ std::optional<DelimitedSummaries> survey(std::string_view text, std::vector<bool
 }  // namespace
 
 TEST(delimited, columns_are_integers_reals_text_or_missing) {
-  const auto found = survey("1,-0.5,red,NA\n\n20,1e-5,\"a \"\"b\"\"\",\r\nnull,3,7,None\n", {false, false, false, false});
+  const auto found =
+      survey("1,-0.5,red,NA\n\n20,1e-5,\"a \"\"b\"\"\",\r\nnull,3,7,None\n", {false, false, false, false});
   CHECK(found.has_value() && found->rows == 3 && found->newlines == 4);
   CHECK(found->columns[0].kind == Kind::integer && found->columns[0].has_missing);
   CHECK(found->columns[0].integers == std::vector<std::int64_t>{1, 20} && found->columns[0].codes == Codes{0, 1, -1});
@@ -43,15 +44,47 @@ TEST(delimited, newlines_in_quotes_are_of_the_value_and_counted) {
 }
 
 TEST(delimited, whatever_is_not_certain_is_for_another_parser) {
-  for (const char* value : {"true",   "FALSE", "inf",  "Nan",  "NAN(1)", "2020-01-01", "12:30", "0x1F", "+1",  "-",
-                            "-0",     "007",   "1.",   ".5",   "1e",     "1e100",      "1e18",  " 1",   "1 ",  "\xe2\x82\xac""5",
-                            "\xc2\xa3""3", "$5",    "1 %",  "  ",   "1234567890123456789", "#",  "a\"b", "\"x\"y", "\"x", "x\ry"})
+  for (const char* value : {"true",
+                            "FALSE",
+                            "inf",
+                            "Nan",
+                            "NAN(1)",
+                            "2020-01-01",
+                            "12:30",
+                            "0x1F",
+                            "+1",
+                            "-",
+                            "-0",
+                            "007",
+                            "1.",
+                            ".5",
+                            "1e",
+                            "1e100",
+                            "1e18",
+                            " 1",
+                            "1 ",
+                            "\xe2\x82\xac"
+                            "5",
+                            "\xc2\xa3"
+                            "3",
+                            "$5",
+                            "1 %",
+                            "  ",
+                            "1234567890123456789",
+                            "#",
+                            "a\"b",
+                            "\"x\"y",
+                            "\"x",
+                            "x\ry"})
     CHECK(!survey(std::string(value) + ",1\n").has_value());
   for (const char* text : {"1\n", "1,2,3\n", "1,2\n3\n", "1,2\n3,4,5\n", " \n1,2\n", "\r1,2\n"})
     CHECK(!survey(text).has_value());
   CHECK(!survey("1\n2\n", {false}).has_value());
   CHECK(survey("").has_value() && survey("\n\r\n")->rows == 0);
-  CHECK(survey("\xef\xbb\xbf""1,2\n")->columns[0].kind == Kind::integer);  // a byte order mark is no letter
+  CHECK(survey("\xef\xbb\xbf"
+               "1,2\n")
+            ->columns[0]
+            .kind == Kind::integer);  // a byte order mark is no letter
 }
 
 TEST(delimited, a_column_with_a_word_is_text_whatever_else_it_holds) {
@@ -107,7 +140,8 @@ TEST(delimited, a_span_is_read_in_blocks_of_whole_rows) {
     CHECK(found.has_value() == (bytes != 5));  // where the end of a block would be between quotes, others take over
     if (!found) continue;
     CHECK(found->all.rows == 4 && found->all.newlines == 4 && found->blocks.back().stop == text.size());
-    CHECK(found->all.columns[1].texts == Strings{"red", "blue", "a\nb"} && found->all.columns[1].codes == Codes{0, 1, 2, 0});
+    CHECK(found->all.columns[1].texts == Strings{"red", "blue", "a\nb"} &&
+          found->all.columns[1].codes == Codes{0, 1, 2, 0});
     std::size_t rows = 0;
     for (const SpanBlock& block : found->blocks) {
       rows += block.rows;

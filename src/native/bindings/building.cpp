@@ -57,7 +57,8 @@ nb::object repeated(const Hashes& hashes, std::size_t threads, std::size_t at_on
 // (offsets, data)
 nb::tuple number_keys(std::int64_t first, std::size_t count, nb::bytes prefix) {
   if (first < 0) throw nb::value_error("first must not be negative");
-  if (count > static_cast<std::size_t>(INT64_MAX - first)) throw nb::value_error("count must be such that keys fit int64");
+  if (count > static_cast<std::size_t>(INT64_MAX - first))
+    throw nb::value_error("count must be such that keys fit int64");
   const Bytes before(static_cast<const std::uint8_t*>(prefix.data()), prefix.size());
   NumberKeys keys;
   {

@@ -315,7 +315,8 @@ void bind_texts(nb::module_& m) {
   m.def("survey_flat_span", &survey_lines_of, "file"_a, "begin"_a, "stop"_a, "block_bytes"_a,
         "The same of the lines of an open file, block by block.");
   m.def("survey_rows", &survey_delimited, "text"_a, "delimiter"_a, "is_text"_a,
-        "([(kind, has missing, codes or None, values)], [(end, rows, newlines)]) of simple rows, where kind 0 is missing, "
+        "([(kind, has missing, codes or None, values)], [(end, rows, newlines)]) of simple rows, where kind 0 is "
+        "missing, "
         "1 integer, 2 real and 3 text; None of the rest.");
   m.def("survey_row_span", &survey_delimited_of, "file"_a, "begin"_a, "stop"_a, "block_bytes"_a, "delimiter"_a,
         "is_text"_a, "The same of the rows of an open file, block by block.");
