@@ -221,4 +221,14 @@ TEST(huffman, bytes_after_the_last_block_are_what_the_library_says_they_are) {
       CHECK(agree(decoder, file.substr(0, file.size() - 2) + std::string(more, byte) + file.substr(file.size() - 2)));
 }
 
+TEST(huffman, fill_bytes_in_a_scan_are_what_the_library_says_they_are) {
+  JpegDecoder decoder;
+  for (const std::size_t side : {8, 20, 37}) {
+    const ImageSize size{side, side, 1};
+    const std::string file = jpeg(size, pictures::Pixels(size.values(), 130), {.across = 1, .down = 1});
+    for (const std::string& fill : {std::string("\xff"), std::string("\xff\xff\0", 3), std::string("\xff\xff\0x", 4)})
+      CHECK(agree(decoder, file.substr(0, file.size() - 2) + fill + file.substr(file.size() - 2)));
+  }
+}
+
 #endif
