@@ -352,7 +352,7 @@ class _Checks:
 
         def engine_for(found: FeatureRoles) -> FileEngine | None:
             nonlocal engine
-            hashed = any(rule.id == "FIL009" for rule in self.rules)
+            hashed = any("digests" in rule.needs for rule in self.rules)
             engine = engine or _engine_for(files, manifest, self.crew, found, hashed=hashed)
             return engine
 

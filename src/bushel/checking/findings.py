@@ -219,7 +219,7 @@ def write_baseline(path: AnyPath, findings: Iterable[Finding]) -> None:
 Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract", "execution"]
 # Of the pass over the data.
 Aspect: TypeAlias = Literal["values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts"]
-Need: TypeAlias = Literal[Subject, Aspect, "records"]
+Need: TypeAlias = Literal[Subject, Aspect, "records", "digests"]
 Moment: TypeAlias = Literal["before", "during"]  # of training; rules about a run are all asked after it
 
 ASPECTS: tuple[Aspect, ...] = ("values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts")

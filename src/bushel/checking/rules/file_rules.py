@@ -273,7 +273,7 @@ def stale_index(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("FIL009", "not-what-the-manifest-says", needs="records")
+@rule("FIL009", "not-what-the-manifest-says", needs=("records", "digests"))
 def not_what_the_manifest_says(data: Data) -> Iterator[Finding]:
     """Files of a dataset whose size, number of records or SHA-256 differs from the manifest.
 
