@@ -2,6 +2,7 @@
 
 import json
 import os
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +186,40 @@ def test_what_cannot_be_read_is_one_line_and_exit_2(run: Path, arguments: list[s
     assert done.exit_code == 2
     assert words in done.stderr.splitlines()[0]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("model", ["words", "tokens"])
+def test_texts_without_words_are_fed_as_empty_and_leave_the_weights_finite(model: str, tmp_path: Path) -> None:
+    from bushel.training import Options, train
+
+    words = {"fruit": "apple pear plum fig", "tool": "bolt gear cog nail"}
+    texts = {label: map(" ".join, permutations(known.split())) for label, known in words.items()}
+    rows = [(text, label) for label in texts for text in texts[label]]
+    rows = [*rows, ("***", "fruit"), ("", "tool"), ("  (o_o)  ", "fruit"), ("!?!", "tool")] * 2
+    with (tmp_path / "rows.jsonl").open("w") as file:
+        for at, (text, label) in enumerate(rows):
+            file.write(json.dumps({"id": at, "text": text, "label": label}) + "\n")
+    steps = (t.tokenise("text", size=20),) if model == "tokens" else ()
+    source = bushel.sources.table(tmp_path / "rows.jsonl", key="id")
+    bushel.build(source, tmp_path / "data", transforms=steps, label="label", split="80/20")
+    train(tmp_path / "data", Options(epochs=2, tensorboard=False, ignore=("SPL001",)), out=tmp_path / "run")
+    (tmp_path / "new.jsonl").write_text('{"text": "###"}\n{"text": "apple plum"}\n{"text": ""}\n')
+    found = list(bushel.predict(tmp_path / "run", tmp_path / "new.jsonl"))
+    assert [prediction.why for prediction in found] == [None] * 3
+    assert all(np.isfinite(list(prediction.scores.values())).all() for prediction in found)
+    assert found[1].label == "fruit"
+
+
+def test_a_score_that_is_not_a_number_is_refused_by_name_and_exit_1(run: Path, tmp_path: Path) -> None:
+    import keras
+
+    model = keras.models.load_model(run / "run" / "model.keras")
+    model.layers[-1].set_weights([np.full((3, 2), np.nan, np.float32), np.zeros(2, np.float32)])
+    model.save(tmp_path / "model.keras")
+    (tmp_path / "contract.json").write_bytes((run / "run" / "contract.json").read_bytes())
+    picture = run / "photos" / "dark" / "0.jpg"
+    done = CliRunner().invoke(cli, ["predict", str(tmp_path), str(picture)])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"{picture}: the model's output is not a number" in done.stderr
+    with pytest.raises(bushel.BushelError, match="is not a number for 4 of 4 records"):
+        bushel.evaluate(tmp_path, run / "data", split="val")

@@ -363,14 +363,17 @@ def predict(
 
     FILE is an image, a text, a table (.csv, .tsv, .jsonl, .parquet, .arrow), a TFRecord file or dataset, or a folder.
 
-    Exit: 0 all predicted, 1 some could not be (reported on stderr), 2 wrong arguments or unreadable input.
+    Exit: 0 all predicted, 1 some could not be or have no finite score (reported on stderr), 2 wrong arguments or
+    unreadable input.
     """
+    from bushel.training.predicting import NOT_A_NUMBER
     from bushel.training.predicting import predict as predict_files
 
-    refused = done = 0
+    refused = done = broken = 0
     for prediction in predict_files(run, paths, split=split, lines=lines, batch_size=batch_size):
         if prediction.why is not None:
             refused += 1
+            broken += prediction.why == NOT_A_NUMBER
             click.echo(f"bushel: {prediction.name}: {prediction.why}", err=True)
             continue
         done += 1
@@ -379,7 +382,7 @@ def predict(
         click.echo(msgspec.json.encode(prediction).decode() if as_json else _line(prediction, top))
     if refused:
         click.echo(f"{refused:,} of {refused + done:,} could not be predicted", err=True)
-        sys.exit(1 if done else 2)
+        sys.exit(1 if done or broken else 2)
 
 
 @click.command(cls=Grouped)

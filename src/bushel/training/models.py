@@ -417,10 +417,12 @@ def _tokens(keras: Any, given: Input, x: Any, _: Split) -> Any:
 
 def _sequence(keras: Any, tokens: Any, size: int) -> Any:
     """The mean of the words, and the strongest of three words in a row."""
-    words = keras.layers.Embedding(size, 64, mask_zero=True)(tokens)
-    mean = keras.layers.GlobalAveragePooling1D()(words)
+    words = keras.layers.Embedding(size, 64)(tokens)
     real = keras.ops.expand_dims(keras.ops.cast(keras.ops.not_equal(tokens, 0), words.dtype), -1)
-    phrases = keras.layers.Conv1D(64, 3, padding="same", activation="relu")(words * real)
+    words = words * real
+    # A text without words has a mean of 0: divided by a count of 0, it would turn all weights to NaN in one step.
+    mean = keras.ops.sum(words, axis=1) / keras.ops.maximum(keras.ops.sum(real, axis=1), 1)
+    phrases = keras.layers.Conv1D(64, 3, padding="same", activation="relu")(words)
     joined = keras.layers.Concatenate()([mean, keras.layers.GlobalMaxPooling1D()(phrases)])
     return keras.layers.Dropout(0.3)(joined)
 

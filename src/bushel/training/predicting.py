@@ -16,7 +16,7 @@ from bushel.contract import Contract, arrange, prepare, read
 from bushel.contract.raw_samples import RawSample, raw_rows, read_raw
 from bushel.data.samples import Sample
 from bushel.data.splits import ALL, TEST, VAL
-from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
+from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch, quantity
 from bushel.feeding.preparation import Input, prepare_samples
 from bushel.feeding.trees import Trees, load_trees
 from bushel.keras import as_array, as_tensors, load_model
@@ -31,8 +31,19 @@ from bushel.training.run_folder import MODEL, TREES
 from bushel.training.verdict.metrics import bootstrap, cell, class_table, metric_words, metrics, primary
 from bushel.transforms import decode_image, resize
 
-__all__ = ["Evaluation", "Prediction", "TrainedModel", "evaluate", "open_run", "predict", "predict_raw", "predict_rows"]
+__all__ = [
+    "NOT_A_NUMBER",
+    "Evaluation",
+    "Prediction",
+    "TrainedModel",
+    "evaluate",
+    "open_run",
+    "predict",
+    "predict_raw",
+    "predict_rows",
+]
 
+NOT_A_NUMBER = "the model's output is not a number"
 _LIKELY = 0.5  # the probability from which a label of several is predicted
 
 
@@ -190,7 +201,10 @@ def _answers(run: TrainedModel, samples: list[tuple[int, Sample]]) -> dict[int, 
             return {samples[0][0]: error.message}
         alone = (_answers(run, [one]) for one in samples)
         return {at: answer for answers in alone for at, answer in answers.items()}
-    return {at: _Answer(row, note) for (at, _), row in zip(samples, rows, strict=True)}
+    return {
+        at: _Answer(row, note) if np.isfinite(row).all() else NOT_A_NUMBER
+        for (at, _), row in zip(samples, rows, strict=True)
+    }
 
 
 def _fitting(contract: Contract, samples: list[Sample]) -> tuple[dict[str, Any], str | None]:
@@ -258,6 +272,8 @@ def evaluate(
     if target.label not in chosen.schema:
         raise MissingName("feature", target.label, chosen.schema, where=chosen.paths[0])
     found = opened.predictor.over(feed_of(chosen, opened.contract.problem, Options(batch_size=batch_size)))
+    if wrong := int((~np.isfinite(found.outputs.reshape(len(found), -1)).all(axis=1)).sum()):
+        raise BushelError(f"{opened.path}: {NOT_A_NUMBER} for {wrong:,} of {quantity(len(found), 'record')}")
     metric = primary(target)
     score = bootstrap(metric.of(found.labels, found.outputs), len(found), draws=metric.draws)
     return Evaluation(
