@@ -97,6 +97,10 @@ class BushelWarning(UserWarning):
     """A problem that a successful call in Python reports: refused samples, problems of a plan."""
 
 
+class WaitingWarning(BushelWarning):
+    """What a call waits for, said while it waits."""
+
+
 # An option of the command line, with its value if that is clear, but not inside a command of another program.
 _FLAG = re.compile(r"(?<![\w`])--([a-z][a-z-]*)(?: ((?:[A-Z]+\b|[\w/.%,]+(?=$|[).;]| --| \w+=))(?:,[A-Z]+)*))?")
 _SKIPPING = re.compile(r'[;:] on_fault="skip" [^.;]*\.')  # which most commands have no option for

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from storage_server import SECRET
@@ -306,6 +307,51 @@ def test_a_claim_that_lives_is_told_from_one_that_was_left_without_looking_at_cl
             first.release()
             second.check()  # the first one took nothing away that is not its own
     assert not path.fresh().is_file()
+
+
+def can_unshare() -> bool:
+    given = ["unshare", "--pid", "--fork", "--mount-proc", "true"]
+    return (
+        shutil.which("unshare") is not None and subprocess.run(given, capture_output=True, check=False).returncode == 0
+    )
+
+
+@pytest.mark.skipif(not can_unshare(), reason="this machine makes no namespaces for processes")
+def test_a_build_killed_as_process_1_of_a_container_is_continued_by_process_1_of_the_next(
+    bucket: str, tmp_path: Path
+) -> None:
+    """On one machine: with the same host name, the same boot, and the same number of the process."""
+    bushel.build(columns(), tmp_path / "here", shard_size="50K")
+    script = "from bushel.storage import whole_folders\nwhole_folders.PATIENCE = 2.0\n" + KILLED
+    script = script.replace("os.kill(os.getpid(), signal.SIGKILL)", "print(os.getpid(), flush=True); time.sleep(60)")
+    container = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-c", script]
+    with subprocess.Popen([*container, f"{bucket}/there", "3"], stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "1\n"
+        first.kill()
+    done = subprocess.run(
+        [*container, f"{bucket}/there", "99"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "has claimed this folder: waiting up to 2 s for a sign of life" in done.stderr
+    assert digests(f"{bucket}/there") == digests(tmp_path / "here")
+
+
+def test_a_number_that_another_process_has_by_now_does_not_lock_a_folder(bucket: str) -> None:
+    path = as_path(f"{bucket}/claim.json")
+    assert isinstance(path, ObjectPath)
+    left = msgspec.structs.replace(claims.Claim.own(), token="of a process that was killed", started="1")
+    path.write_bytes(msgspec.json.encode(left))
+    with claims.hold(path, path.parent) as mine:
+        mine.check()
+
+
+def test_the_error_names_the_object_that_locks_a_folder(bucket: str) -> None:
+    path = as_path(f"{bucket}/claim.json")
+    assert isinstance(path, ObjectPath)
+    with claims.hold(path, path.parent), pytest.raises(FileProblem) as caught, claims.hold(path, path.parent):
+        pass
+    assert f"If no build is running there, delete {path} and run this again." in str(caught.value)
 
 
 def test_of_builds_that_claim_at_once_one_is_let_in(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def build(
     """
     import bushel
     from bushel.building import Run
-    from bushel.errors import BushelWarning, TooManyRefused
+    from bushel.errors import BushelWarning, TooManyRefused, WaitingWarning
 
     recipe, params = _recipe(ctx, source), ctx.params
     if only_plan:
@@ -86,6 +86,7 @@ def build(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", BushelWarning)  # it is printed with the rest
+                warnings.simplefilter("always", WaitingWarning)
                 built = bushel.build_recipe(recipe, out, run=run)
         except TooManyRefused as error:
             click.echo(f"bushel: {error.on_command_line}", err=True)

@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 import uuid
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from bushel.errors import FileProblem
+from bushel.errors import FileProblem, WaitingWarning
 from bushel.parallel import map_in_threads
 from bushel.storage.objects import ObjectPath
 from bushel.storage.stores import Status, put_new, put_over
@@ -118,12 +119,15 @@ class Claim(msgspec.Struct, frozen=True):
     host: str
     boot: str
     process: int
+    processes: str = ""  # the table that the number is from: each container counts its processes from 1
+    started: str = ""  # when the process started: numbers are given again
     beat: int = 0
 
     @classmethod
     def own(cls) -> Claim:
         """Of this process."""
-        return cls(uuid.uuid4().hex, socket.gethostname(), boot_of_machine(), os.getpid())
+        here = socket.gethostname(), boot_of_machine(), os.getpid(), _table_of_processes(), _start_of(os.getpid())
+        return cls(uuid.uuid4().hex, *here)
 
 
 @contextmanager
@@ -164,12 +168,28 @@ class Holding:
             if other.token == self.claim.token:  # the answer to the first attempt was lost
                 return status
             lives = _lives(other, status)
-            if lives is False or (lives is None and _stays(self.path, status)):
+            if lives is False or (lives is None and self._stays(other, status)):
                 made = put_over(self.path.key, data, status)
                 if made is not None:
                     return made
             if _read(self.path) is not None:
-                raise _taken(self.out, other)
+                raise FileProblem(
+                    self.out,
+                    f"another build is writing here right now, on {other.host}",
+                    help=[f"If no build is running there, delete {self.path} and run this again."],
+                )
+
+    def _stays(self, other: Claim, status: Status) -> bool:
+        """Whether nobody renews the object. Clocks are not compared: what counts is whether it changes."""
+        said = f"a build on {other.host} has claimed this folder: waiting up to {PATIENCE:g} s for a sign of life"
+        warnings.warn(f"{self.out}: {said}", WaitingWarning, stacklevel=2)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            time.sleep(min(1.0, PATIENCE / 5))
+            found = _read(self.path)
+            if found is None or found[1].etag != status.etag:
+                return False
+        return True
 
     def _beat(self) -> None:
         claim = self.claim
@@ -223,10 +243,33 @@ def _read(path: ObjectPath) -> tuple[Claim, Status] | None:
 
 
 def _lives(claim: Claim, status: Status) -> bool | None:
-    """Whether its process runs, if that can be known: on this machine, or after a long silence."""
-    if claim.boot == boot_of_machine() and claim.host == socket.gethostname():
-        return _is_running(claim.process)
-    return False if time.time() - status.mtime_ns / 1e9 > _LONG_AGO else None
+    """Whether its process runs, if that can be known: in the same table of processes, or after a long silence.
+
+    None: only its next beat can tell. A number of a process says nothing outside its own table: in a container, every
+    build is process 1.
+    """
+    if (claim.boot, claim.processes) != (boot_of_machine(), _table_of_processes()):
+        return False if time.time() - status.mtime_ns / 1e9 > _LONG_AGO else None
+    if not _is_running(claim.process):
+        return False
+    started = _start_of(claim.process)
+    return started == claim.started if started and claim.started else None
+
+
+def _table_of_processes() -> str:
+    """What tells the processes of this container from those of others on the same machine."""
+    try:
+        return f"{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return socket.gethostname()  # a system without containers of its own
+
+
+def _start_of(process: int) -> str:
+    """When a process started, in ticks since the machine did; empty where the system does not say."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def _is_running(process: int) -> bool:
@@ -237,18 +280,3 @@ def _is_running(process: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _stays(path: ObjectPath, status: Status) -> bool:
-    """Whether nobody renews it. Clocks are not compared: what counts is whether it changes."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        time.sleep(min(1.0, PATIENCE / 5))
-        found = _read(path)
-        if found is None or found[1].etag != status.etag:
-            return False
-    return True
-
-
-def _taken(out: Path, claim: Claim) -> FileProblem:
-    return FileProblem(out, f"another build is writing here right now, on {claim.host}")
