@@ -30,7 +30,7 @@ from bushel.errors import BushelError, FileProblem, SchemaMismatch, quantity
 from bushel.parallel import Ahead, available_cores
 from bushel.pixels.codecs import encode_pixels
 from bushel.reading import Dataset, Split, open
-from bushel.storage import AnyPath, as_path, write_whole
+from bushel.storage import AnyPath, as_path, check_own_folder, empty_folder, write_whole
 from bushel.storage.file_kinds import kind_of_bytes, kind_of_name
 
 __all__ = [
@@ -436,11 +436,14 @@ def _begin(folder: Path, identity: str, *, overwrite: bool) -> Path:
     journal = folder / _JOURNAL
     if folder.exists() and not folder.is_dir():
         raise FileProblem(folder, "is a file, not a folder")
+    check_own_folder(journal)
     is_same = (journal / "identity").is_file() and (journal / "identity").read_text() == identity
     if folder.exists() and any(folder.iterdir()) and not is_same:
         if not overwrite:
             raise FileProblem(folder, "is not empty", help=["Choose another folder, or replace it: --overwrite"])
-        shutil.rmtree(folder)
+        empty_folder(folder.resolve())
+    elif is_same:
+        check_own_folder(folder)  # what it holds is written over
     journal.mkdir(parents=True, exist_ok=True)
     (journal / "identity").write_text(identity)
     return journal

@@ -29,6 +29,7 @@ from bushel.storage import (
     list_files,
     load_bytes,
     local_copy,
+    make_own_folder,
     open_to_read,
     read_head,
     read_past_cache,
@@ -380,10 +381,10 @@ def save_index(path: AnyPath, index: Index, *, beside: bool = True, tie: Tie | N
     data = _to_bytes(tie or tie_of(path, index), index)
     for place in (index_path(path), cached_index_path(path))[0 if beside else 1 :]:
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            make_own_folder(place.parent)
             with write_whole(place, sync=False) as file:
                 file.writelines(data)
-        except PermissionError:
+        except (PermissionError, FileProblem):  # the folder is a link, which is not followed
             continue
         except OSError as error:
             if error.errno != 30:  # read-only file system

@@ -7,7 +7,6 @@ import inspect
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -91,7 +90,7 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     if kind is None and isinstance(path, str | os.PathLike) and (column := _exported_images(as_path(path))):
         path, stated = f"{path}/*.jsonl", {"image_column": column} | stated
     if isinstance(path, str | os.PathLike) and as_path(path).exists():
-        refuse_special(as_path(path), stat.S_IFDIR)
+        refuse_special(as_path(path), folders=True)
     make = SOURCES[kind or kind_of(path)]
     label = stated.pop("label", None)
     if label is not None and make is images and "labels" in stated:

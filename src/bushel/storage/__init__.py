@@ -10,6 +10,12 @@ from bushel.storage.cache import find_array as find_array
 from bushel.storage.cache import kept_bytes as kept_bytes
 from bushel.storage.cache import local_copy as local_copy
 from bushel.storage.cache import map_array as map_array
+from bushel.storage.doors import check_own_folder as check_own_folder
+from bushel.storage.doors import empty_folder as empty_folder
+from bushel.storage.doors import make_own_folder as make_own_folder
+from bushel.storage.doors import open_inside as open_inside
+from bushel.storage.doors import refuse_special as refuse_special
+from bushel.storage.doors import why_not_inside as why_not_inside
 from bushel.storage.listing import TFDS_FEATURES as TFDS_FEATURES
 from bushel.storage.listing import TFDS_INFO as TFDS_INFO
 from bushel.storage.listing import AnyPath as AnyPath
@@ -57,7 +63,6 @@ from bushel.storage.whole_files import read_head as read_head
 from bushel.storage.whole_files import read_if_there as read_if_there
 from bushel.storage.whole_files import read_past_cache as read_past_cache
 from bushel.storage.whole_files import read_together as read_together
-from bushel.storage.whole_files import refuse_special as refuse_special
 from bushel.storage.whole_files import remove_below as remove_below
 from bushel.storage.whole_files import status_of as status_of
 from bushel.storage.whole_files import temporary_path as temporary_path

@@ -25,6 +25,7 @@ from bushel import _native
 from bushel.errors import FileProblem
 from bushel.parallel import Ahead
 from bushel.storage import stores
+from bushel.storage.doors import refuse_special
 from bushel.storage.listing import AnyPath, as_path, similar_names
 from bushel.storage.objects import ObjectFile, ObjectPath, take_parked
 from bushel.storage.stores import Status
@@ -74,21 +75,6 @@ def status_of(path: Path) -> Status:
         return path.status()
     found = path.stat()
     return Status(found.st_size, "", found.st_mtime_ns)
-
-
-_SPECIAL = {
-    stat.S_IFDIR: "is a folder, not a file",
-    stat.S_IFIFO: "is a pipe, which bushel does not read",
-    stat.S_IFSOCK: "is a socket, which bushel does not read",
-    stat.S_IFCHR: "is a device, which bushel does not read",
-    stat.S_IFBLK: "is a device, which bushel does not read",
-}
-
-
-def refuse_special(path: Path, *allowed: int) -> None:
-    """Refuse a pipe, a socket or a device, which may never end; and a folder, unless it is allowed."""
-    if not isinstance(path, ObjectPath) and (kind := stat.S_IFMT(path.stat().st_mode)) not in (stat.S_IFREG, *allowed):
-        raise FileProblem(path, _SPECIAL.get(kind, "is not a file"))
 
 
 def open_to_read(path: Path) -> IO[bytes]:

@@ -22,7 +22,7 @@ from bushel.errors import FileProblem, FormatError
 from bushel.feeding.preparation import Target
 from bushel.printing import html_table
 from bushel.reading import Split
-from bushel.storage import write_whole
+from bushel.storage import check_own_folder, write_whole
 from bushel.training.loop.framework import generator_state, restore_generator
 from bushel.training.options import Options
 from bushel.training.predictions import Predictions
@@ -75,6 +75,7 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def begin_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
     """Check that a run can start in a folder, or continue there."""
+    check_own_folder(out / "logs")
     if resume:
         if not (out / CHECKPOINT).is_file():
             raise FileProblem(out, "there is no checkpoint to continue from", help=["Start the run without resume."])

@@ -22,7 +22,7 @@ from bushel.building.recipe import changed_code
 from bushel.errors import FileProblem, FormatError
 from bushel.parallel import map_in_threads
 from bushel.records.index import read_made
-from bushel.storage import give_name, remove_below, sizes_in, whole_path, write_whole
+from bushel.storage import empty_folder, give_name, remove_below, sizes_in, whole_path, write_whole
 from bushel.storage.whole_folders import boot_of_machine
 
 __all__ = [
@@ -268,14 +268,13 @@ class Journal:
     def empty(self) -> None:
         """Forget the build, but keep the folder locked."""
         self._identity.unlink(missing_ok=True)
-        for path in self.folder.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        empty_folder(self.folder)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the folder; a second build into it is refused while this one lives."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.folder, os.O_RDONLY)
+        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -59,8 +59,10 @@ from bushel.storage import (
     TFDS_FEATURES,
     TFDS_INFO,
     as_path,
+    check_own_folder,
     check_writable,
     copy_file,
+    empty_folder,
     finish_move,
     is_in_store,
     may_have_changed,
@@ -200,6 +202,7 @@ def open_folder(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
         raise FileProblem(out, "is a file, and a dataset is a folder")
     if out.is_symlink() or out.name in ("", ".."):
         out = out.resolve()  # replace the folder, not the link
+    _check_links(out)
     _finish_swap(out)
     is_complete = (out / MANIFEST_NAME).exists()
     check_before(out, is_complete=is_complete, overwrite=overwrite, append=append)
@@ -209,6 +212,12 @@ def open_folder(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
     folder = new_path(out) if is_complete else out
     folder.mkdir(parents=True, exist_ok=True)
     return OutputFolder(out, folder, may_wipe=overwrite)
+
+
+def _check_links(out: Path) -> None:
+    """Refuse links among the files of builds, before anything is locked, emptied or written."""
+    for path in (*(out / name for name in sorted(_OURS)), new_path(out), replaced_path(out)):
+        check_own_folder(path)
 
 
 def check_before(out: Path, *, is_complete: bool, overwrite: bool, append: bool) -> None:
@@ -243,9 +252,7 @@ def check_only_ours(out: Path) -> None:
 def wipe(folder: Path) -> None:
     """Forget an unfinished build, but keep its folder locked."""
     Journal(folder).empty()
-    for path in folder.iterdir():
-        if path.name != JOURNAL_NAME:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    empty_folder(folder, keep=JOURNAL_NAME)
 
 
 def _finish_swap(out: Path) -> None:
