@@ -28,17 +28,24 @@ _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 # Landlock's rights that change something: write, remove, make (not read and not execute).
 _WRITE_RIGHTS = (1 << 1) | sum(1 << bit for bit in range(4, 13))
 _MOVE = 1 << 13  # from folder to folder, as checkpoints are; kernels that do not know it refuse all such moves
+_TRUNCATE = 1 << 14  # kernels that do not know it let every file be emptied
 _FILE_WRITE = 1 << 1
 _ASK_VERSION = 1
 _PATH_BENEATH = 1
+_NEW_MOUNTS = 0x00020000
+_PRIVATE, _BIND = (1 << 14) | (1 << 18), 1 << 12  # MS_REC | MS_PRIVATE, MS_BIND
+_MOUNT_SETATTR, _RECURSIVE, _HERE, _READ_ONLY = 442, 0x8000, -100, 1
 
 
 def _main(job: dict[str, Any]) -> None:
     top = job["top"]
     seen.file = (Path(top) / "seen.jsonl").open("w", encoding="utf-8")
     seen.roots = tuple(dict.fromkeys((job["copy"] + os.sep, job["root"] + os.sep)))
+    network = _forbid_network()  # first: where it takes a user namespace, mounts may change in it
+    attributes = _make_all_read_only(top)
     allowed = [top, "/dev/shm", "/proc/self"]
-    seen.tell("sandbox", files=_forbid_writing_outside(allowed, ["/dev/null", "/dev/tty"]), network=_forbid_network())
+    files = _forbid_writing_outside(allowed, ["/dev/null", "/dev/tty"])
+    seen.tell("sandbox", files=files, attributes=attributes, network=network)
     signal.signal(signal.SIGTERM, _stopped)
     begun = time.monotonic()
     _prepare(job)
@@ -58,14 +65,15 @@ def _forbid_writing_outside(folders: Iterable[str], files: Iterable[str]) -> boo
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None, use_errno=True)
-    can_move = libc.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION) >= 2
-    write = _WRITE_RIGHTS | (_MOVE if can_move else 0)
+    version = libc.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)
+    write = _WRITE_RIGHTS | (_MOVE if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    file_write = write & (_FILE_WRITE | _TRUNCATE)
     rights = ctypes.create_string_buffer(struct.pack("Q", write))
     ruleset = libc.syscall(_CREATE_RULESET, rights, 8, 0)
     if ruleset < 0:
         return False
     try:
-        for path, allowed in [*((f, write) for f in folders), *((f, _FILE_WRITE) for f in files)]:
+        for path, allowed in [*((f, write) for f in folders), *((f, file_write) for f in files)]:
             if not os.path.exists(path):
                 continue
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -73,9 +81,33 @@ def _forbid_writing_outside(folders: Iterable[str], files: Iterable[str]) -> boo
             libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
             os.close(opened)
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-        return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
+        return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0 and version >= 3)
     finally:
         os.close(ruleset)
+
+
+def _make_all_read_only(top: str) -> bool:
+    """Mount everything but one folder read-only for this process, and give it a shared memory of its own.
+
+    Landlock does not know modes, times and other attributes of files; a mount that is read-only refuses to change them.
+    False, with nothing done, where the system does not allow it.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    place = os.fsencode(top)
+    if libc.unshare(_NEW_MOUNTS) != 0 or libc.mount(b"none", b"/", None, _PRIVATE, None) != 0:
+        return False
+    if libc.mount(place, place, None, _BIND, None) != 0:
+        return False
+    read_only, writable = ((_READ_ONLY, 0), (0, _READ_ONLY))
+    for where, how, (set_, cleared) in ((b"/", _RECURSIVE, read_only), (place, 0, writable)):
+        change = ctypes.create_string_buffer(struct.pack("QQQQ", set_, cleared, 0, 0), 32)
+        if libc.syscall(_MOUNT_SETATTR, _HERE, where, how, change, 32) != 0:
+            return False
+    libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"mode=1777")
+    os.chdir(os.getcwd())  # the working folder is still that of the mount below
+    return True
 
 
 def _forbid_network() -> bool:
