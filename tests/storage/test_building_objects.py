@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from bushel.building import Run
 from bushel.errors import FileProblem, TooManyRefused
 from bushel.records.index import load_keys
 from bushel.records.manifest import read_manifest
-from bushel.storage import as_path, stores
+from bushel.storage import as_path, copy_file, stores
 from bushel.storage import whole_folders as claims
 from bushel.storage.objects import ObjectPath
+from bushel.transforms.chain import restore_all
 
 
 def columns(rows: int = 2000, seed: int = 0) -> dict[str, Any]:
@@ -170,26 +172,111 @@ def test_a_finished_dataset_is_kept_until_its_successor_is_whole(bucket: str, tm
     assert not any(path.name.startswith(".") for path in as_path(bucket).iterdir())
 
 
-def test_a_swap_that_was_stopped_is_finished_by_the_next_build(bucket: str) -> None:
+class Refused(FileProblem):
+    """What a store says to a request that it refuses."""
+
+
+def refuse_after(requests: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let a store refuse every change after some; what was asked of it by name, as it comes."""
+    asked: list[str] = []
+
+    def limited(name: str) -> None:
+        real = getattr(stores, name)
+
+        def change(key: Any, *given: Any) -> Any:
+            if len(asked) >= requests and not key.name.endswith("claim.json"):
+                raise Refused(str(key), "access denied")
+            asked.append(name)
+            return real(key, *given)
+
+        monkeypatch.setattr(stores, name, change)
+
+    for name in ("put", "copy", "delete"):
+        limited(name)
+    return asked
+
+
+def test_a_dataset_can_be_read_at_every_moment_while_another_takes_its_place(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store refuses from the first, the second … the last change on: there is always a whole dataset, old or new."""
+    url, run = as_path(f"{bucket}/data"), Run(overwrite=True, workers=1)
+    tokenise = bushel.transforms.tokenise("text", size=10)
+
+    def texts(rows: int) -> dict[str, Any]:
+        return {"text": [f"word{i % 7} of {rows}" for i in range(rows)], "x": np.arange(rows)}
+
+    bushel.build(texts(50), url, transforms=[tokenise], shards=3)
+    rows, seen = 50, set()
+    for requests in range(100):
+        before, rows = rows, 51 + requests
+        with monkeypatch.context() as patch:
+            refuse_after(requests, patch)
+            try:
+                bushel.build(texts(rows), url, transforms=[tokenise], shards=2, run=run)
+            except FileProblem as error:
+                problem: str | None = str(error)
+            else:
+                problem = None
+        dataset = bushel.open(url)
+        there = [int(row["x"]) for row in dataset["train"]]
+        assert sorted(there) in (list(range(before)), list(range(rows)))
+        assert dataset.manifest is not None
+        restore_all([tokenise], dataset.manifest, url)  # its files are those that it was built with
+        is_new = len(there) == rows
+        seen.add((problem is None, is_new))
+        assert is_new == (problem is None or "the new dataset is complete and can be read" in problem)
+        rows = len(there)
+        if problem is None:
+            break
+        with suppress(FileProblem):  # finishes a copy, and says that there is a dataset
+            bushel.build(texts(rows), url, transforms=[tokenise])
+    assert seen == {(False, False), (False, True), (True, True)}
+    assert not any(name.startswith("_new") for name in names_below(str(url)))
+
+
+def test_a_swap_that_was_stopped_is_finished_by_the_next_build(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     url = as_path(f"{bucket}/data")
     bushel.build(columns(500, seed=1), url, shards=3)
-    copied: list[str] = []
     real = ObjectPath.copy_to
 
     def stop(self: ObjectPath, other: ObjectPath) -> None:
-        if len(copied) > 2:
+        if "_index" not in other.parts:
             raise KeyboardInterrupt
-        copied.append(str(other))
         real(self, other)
 
-    with pytest.MonkeyPatch.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setattr(ObjectPath, "copy_to", stop)
         with pytest.raises(KeyboardInterrupt):
             bushel.build(columns(700, seed=2), url, shards=2, run=Run(overwrite=True))
-    assert not (url / "dataset.json").is_file()
+    assert len(list(bushel.open(url)["train"])) == 700
+    assert "_new/dataset.json" in names_below(str(url))
     with pytest.raises(FileProblem, match="is a finished dataset already"):
         bushel.build(columns(700, seed=2), url, shards=2)
-    assert len(bushel.open(url)["train"]) == 700
+    assert len(list(bushel.open(url)["train"])) == 700
+    assert not any(name.startswith(("_new", "_journal")) for name in names_below(str(url)))
+
+
+def test_a_swap_that_another_build_is_making_is_left_to_it(bucket: str) -> None:
+    url = as_path(f"{bucket}/data")
+    bushel.build(columns(100), url)
+    as_path(f"{bucket}/data/_new/dataset.json").write_bytes((url / "dataset.json").read_bytes())
+    path = as_path(f"{bucket}/data/_new/_journal/claim.json")
+    with claims.hold(path, url), pytest.raises(FileProblem, match="another build is writing here right now"):
+        bushel.build(columns(100), url, run=Run(overwrite=True))
+    assert len(list(bushel.open(url)["train"])) == 100
+
+
+def test_an_object_that_is_too_large_for_one_request_is_copied_in_parts(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = np.random.default_rng(0).bytes((5 << 20) + 3)
+    one, other = as_path(f"{bucket}/one"), as_path(f"{bucket}/other")
+    one.write_bytes(data)
+    monkeypatch.setattr(stores, "COPIED_BYTES", 5 << 20)
+    monkeypatch.setattr(stores, "PART_BYTES", 5 << 20)
+    copy_file(one.fresh() if isinstance(one, ObjectPath) else one, other)
+    assert other.read_bytes() == data
 
 
 def test_samples_are_added_as_they_are_locally(bucket: str, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from bushel.feeding.preparation import (
 )
 from bushel.reading import Dataset, Split, Workers, batches
 from bushel.reading.layout import Dense, Pad, Sparse
-from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest
+from bushel.records.manifest import MANIFEST_NAME, Manifest, artifacts_folder
 from bushel.storage import AnyPath, as_path, open_to_read, write_whole
 from bushel.transforms import Draw, Fittable, Transform, decode_image, resize
 from bushel.transforms.by_name import describe_transforms, make_from_data
@@ -476,8 +476,7 @@ def _digest_of(data: Dataset) -> str:
 
 def _artifacts(data: Dataset) -> dict[str, str]:
     """The digest of every file that fitting left next to the data."""
-    folder = as_path(data.where) / ARTIFACTS_NAME
-    if data.manifest is None or not folder.is_dir():
+    if data.manifest is None or not (folder := artifacts_folder(data.where, data.manifest)).is_dir():
         return {}
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
@@ -494,9 +493,11 @@ def _canonical(entry: Any) -> bytes:
 
 def _files(data: Dataset) -> dict[str, StoredArray]:
     """The files that go with what the build's transforms learned."""
-    learned = data.manifest.statistics if data.manifest else {}
-    names = [name for entry in learned.values() for name in entry.get("artifacts", {})]
-    return {name: store_bytes((as_path(data.where) / ARTIFACTS_NAME / name).read_bytes()) for name in names}
+    if data.manifest is None:
+        return {}
+    folder = artifacts_folder(data.where, data.manifest)
+    names = [name for entry in data.manifest.statistics.values() for name in entry.get("artifacts", {})]
+    return {name: store_bytes((folder / name).read_bytes()) for name in names}
 
 
 def _word_lists(described: Mapping[str, Any]) -> dict[str, str]:

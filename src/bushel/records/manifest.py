@@ -38,6 +38,7 @@ from bushel.storage.file_kinds import Compression
 FORMAT = 1
 MANIFEST_NAME = "dataset.json"
 ARTIFACTS_NAME = "_artifacts"
+SUCCESSOR_NAME = "_new"  # the folder below a dataset in a store where the one that replaces it grows
 
 
 class ShardEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,6 +97,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     appended: list[dict[str, Any]] = []  # the sources of later generations
     versions: dict[str, str] = {}  # of bushel and of each codec
     generation: int = 0
+    root: str = ""  # the folder below that holds all the rest, while a store copies it from there
     format: int = FORMAT
 
     def __repr__(self) -> str:
@@ -148,8 +150,32 @@ def _read(folder: Path) -> Manifest | None:
         manifest = msgspec.json.decode(text, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(path, f"not a manifest: {error}", help=[_without(path)]) from None
+    if manifest.root:
+        manifest = _rooted(manifest, path)
     _check_shards(manifest, path)
     return manifest
+
+
+def _rooted(manifest: Manifest, path: Path) -> Manifest:
+    """A manifest whose shards are in the folder below that it names."""
+    if manifest.root != SUCCESSOR_NAME:
+        problem = f"root must be {SUCCESSOR_NAME!r}, or left out; got {manifest.root!r}"
+        raise FormatError(path, problem, help=[_without(path)])
+
+    def move(shard: ShardEntry) -> ShardEntry:
+        is_odd = shard.path.startswith("/")  # which is refused as it is
+        return shard if is_odd else msgspec.structs.replace(shard, path=f"{manifest.root}/{shard.path}")
+
+    splits = {
+        name: msgspec.structs.replace(split, shards=[move(shard) for shard in split.shards])
+        for name, split in manifest.splits.items()
+    }
+    return msgspec.structs.replace(manifest, splits=splits)
+
+
+def artifacts_folder(folder: AnyPath, manifest: Manifest) -> Path:
+    """Where the files are that belong to what transforms learned."""
+    return as_path(folder) / manifest.root / ARTIFACTS_NAME
 
 
 def _check_shards(manifest: Manifest, path: Path) -> None:
@@ -266,6 +292,11 @@ class _Version(msgspec.Struct):
 
 def write_manifest(folder: AnyPath, manifest: Manifest) -> None:
     """Publish a dataset: whole, or not at all."""
-    text = msgspec.json.format(msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(manifest)}), indent=2)
     with write_whole(as_path(folder) / MANIFEST_NAME) as file:
-        file.write(text + b"\n")
+        file.write(encode_manifest(manifest))
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The bytes of `dataset.json`."""
+    fields = {"format": FORMAT, **msgspec.to_builtins(manifest)}
+    return msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"

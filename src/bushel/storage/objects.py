@@ -359,13 +359,13 @@ class ObjectPath(PosixPath):
         self.known = None
         stores.delete(self.key, [self.key.name])
 
-    def remove_below(self, keep: Path | None = None) -> None:
-        """Remove everything below, except for one object."""
-        stores.delete(self.key, [path.key.name for path in self.below() if path != keep])
+    def remove_below(self, *keep: Path) -> None:
+        """Remove everything below, except for some objects and what is below them."""
+        stores.delete(self.key, [path.key.name for path in self.below() if not any(map(path.is_relative_to, keep))])
 
     def copy_to(self, other: ObjectPath) -> None:
         """Copy it inside its bucket."""
-        stores.copy(self.key, other.key.name)
+        stores.copy(self.key, other.key.name, self.status())
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         """Nothing: folders are not made."""

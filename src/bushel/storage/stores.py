@@ -24,12 +24,14 @@ from urllib.parse import unquote, urljoin, urlsplit
 import msgspec
 
 from bushel.errors import FileProblem, missing_package
+from bushel.parallel import iterate_ahead
 from bushel.storage.downloads import Downloads, NotDownloaded
 
 __all__ = ["SCHEMES", "Found", "Key", "Status"]
 
 SCHEMES = ("s3", "gs", "az", "http", "https")
 _WEB = ("http", "https")  # which are read: the bucket is the host, and pages of links list folders
+COPIED_BYTES = 5 << 30  # the largest object that S3 copies in one request
 PART_BYTES = 16 << 20  # of a multipart upload; S3 takes 10,000 of them
 PIECE_BYTES = 4 << 20  # of a stream
 PAGE = 1000
@@ -197,10 +199,20 @@ def _put_if(key: Key, data: bytes, mode: Any) -> Status | None:
     return None if answer is None else _written(len(data), answer)
 
 
-def copy(key: Key, name: str) -> None:
-    """Copy an object inside its bucket, without its bytes passing here."""
+def copy(key: Key, name: str, status: Status) -> None:
+    """Copy an object inside its bucket, without its bytes passing here unless S3 refuses one so large."""
     obs, store = _client(), _store(key.scheme, key.bucket)
-    _ask(key, lambda: obs.copy(store, key.name, name))
+    if key.scheme == "s3" and status.size > COPIED_BYTES:
+        _ask(key, lambda: _pass_on(key, name, status))
+    else:
+        _ask(key, lambda: obs.copy(store, key.name, name))
+
+
+def _pass_on(key: Key, name: str, status: Status) -> None:
+    """Read an object and write it under another name, in parts. A thread reads: the client cannot while it writes."""
+    with iterate_ahead(stream(key, 0, status.size, status)) as pieces:
+        store = _store(key.scheme, key.bucket)
+        _client().put(store, name, pieces, chunk_size=PART_BYTES, max_concurrency=4)
 
 
 def delete(key: Key, names: Sequence[str]) -> None:

@@ -334,7 +334,7 @@ def copy_file(source: Path, target: Path) -> None:
         target.write_bytes(source.read_bytes())
 
 
-def remove_below(folder: Path, keep: Path | None = None) -> None:
-    """Remove every object below a folder of a store, except one."""
+def remove_below(folder: Path, *keep: Path) -> None:
+    """Remove every object below a folder of a store, except some and what is below them."""
     assert isinstance(folder, ObjectPath)
-    folder.remove_below(keep)
+    folder.remove_below(*keep)

@@ -26,8 +26,8 @@ from bushel.data.samples import Sample, Stack, sample_at
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.pixels.codecs import is_wide
-from bushel.records.manifest import ARTIFACTS_NAME, Manifest
-from bushel.storage import AnyPath, as_path, leaves, open_to_read
+from bushel.records.manifest import Manifest, artifacts_folder
+from bushel.storage import AnyPath, leaves, open_to_read
 from bushel.transforms.by_name import name_of
 from bushel.transforms.canvas import Canvas
 from bushel.transforms.encoded import EncodeImage, Reencode, ResizeEncoded, own_form
@@ -575,7 +575,9 @@ def restore(
 
 def restore_all(transforms: Sequence[Transform], manifest: Manifest, folder: AnyPath) -> list[Transform]:
     """Transforms with what they learned when the dataset in a folder was built."""
-    return restore(transforms, manifest.statistics, lambda name: _read_artifact(as_path(folder) / ARTIFACTS_NAME, name))
+    return restore(
+        transforms, manifest.statistics, lambda name: _read_artifact(artifacts_folder(folder, manifest), name)
+    )
 
 
 def _read_artifact(folder: Path, name: str) -> bytes:

@@ -337,7 +337,7 @@ class StoredJournal(Journal):
     def empty(self) -> None:
         """Forget the build, but keep the folder claimed."""
         self._identity.unlink()
-        remove_below(self.folder, keep=self.folder / CLAIM_NAME)
+        remove_below(self.folder, self.folder / CLAIM_NAME)
 
     @contextmanager
     def lock(self) -> Iterator[None]:

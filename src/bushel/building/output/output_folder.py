@@ -46,11 +46,13 @@ from bushel.records.index import load_index
 from bushel.records.manifest import (
     ARTIFACTS_NAME,
     MANIFEST_NAME,
+    SUCCESSOR_NAME,
     Balanced,
     Manifest,
     ShardEntry,
     SplitEntry,
     described_files,
+    encode_manifest,
     read_manifest,
     write_manifest,
 )
@@ -100,7 +102,7 @@ __all__ = [
 
 
 BOUNDS_NAME = "split.json"
-_OURS = {MANIFEST_NAME, RECIPE_NAME, QUARANTINE_NAME, JOURNAL_NAME, ARTIFACTS_NAME, "_index"}
+_OURS = {MANIFEST_NAME, RECIPE_NAME, QUARANTINE_NAME, JOURNAL_NAME, ARTIFACTS_NAME, SUCCESSOR_NAME, "_index"}
 DESCRIPTION = re.compile(rf"{re.escape(TFDS_INFO)}|{re.escape(TFDS_FEATURES)}|.+\.labels\.txt")  # for others
 _SUFFIXES = "|".join(re.escape(codec.suffixes[0]) for codec in SHARD_CODECS.values())
 _SHARD = re.compile(rf".+-\d{{5}}-of-\d{{5}}\.tfrecord({_SUFFIXES})?$|^\..*\.partial$")
@@ -318,7 +320,7 @@ class OutputStore(OutputFolder):
         if is_begun and (changed := there.differences(identity)):
             if not self.may_wipe:
                 raise unfinished(self.out, changed)
-            remove_below(self.target, keep=self.target / JOURNAL_NAME / CLAIM_NAME)
+            remove_below(self.target, self.target / JOURNAL_NAME / CLAIM_NAME)
             is_begun = False
         if self.is_spread:
             there.begin(identity)
@@ -367,7 +369,8 @@ class OutputStore(OutputFolder):
                 (self.target / name).write_bytes((self.folder / name).read_bytes())
         if self.target != self.out:
             _replace(self.out, self.target)
-        StoredJournal(self.out).remove()
+        else:
+            StoredJournal(self.out).remove()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def give_up(self) -> None:
@@ -389,10 +392,10 @@ def open_output(out: Path, *, overwrite: bool, append: bool, is_remote: bool = F
         raise FileProblem(out, "is a bucket", help=[f"Name a folder in it, such as {out / 'data'}"])
     if out.is_file() and not out.is_dir():
         raise FileProblem(out, "is an object, and a dataset is a folder")
-    beside = new_path(out)
-    if (beside / MANIFEST_NAME).is_file():
-        _replace(out, beside)  # a build was stopped while doing this
-        StoredJournal(out).remove()
+    successor = out / SUCCESSOR_NAME
+    if (successor / MANIFEST_NAME).is_file():
+        with hold(successor / JOURNAL_NAME / CLAIM_NAME, out):
+            _replace(out, successor)  # a build was stopped while doing this
     elif _is_published(out):
         StoredJournal(out).remove()  # this was all that was left to do
     is_complete = (out / MANIFEST_NAME).is_file()
@@ -401,7 +404,7 @@ def open_output(out: Path, *, overwrite: bool, append: bool, is_remote: bool = F
     if append:
         return OutputStore(out, _work_folder(out), read_manifest(out), deliver_to=out, is_spread=is_spread)
     check_only_ours(out)
-    target = beside if is_complete else out
+    target = successor if is_complete else out
     return OutputStore(out, _work_folder(target), may_wipe=overwrite, deliver_to=target, is_spread=is_spread)
 
 
@@ -416,16 +419,37 @@ def _work_folder(target: Path) -> Path:
 
 
 def _replace(out: Path, new: Path) -> None:
-    """Replace a dataset by a finished one; until the manifest is copied, there is no dataset."""
-    (out / MANIFEST_NAME).unlink()
-    remove_below(out)
+    """Replace a dataset by a finished one in a folder below it. At any moment, the manifest names a whole dataset.
+
+    The manifest is the switch: the new one first names the files where they are, then where they belong.
+    """
+    if not (new / MANIFEST_NAME).is_file():
+        return  # another build did it in the meantime
+    manifest = read_manifest(new)
+    _put_manifest(out, msgspec.structs.replace(manifest, root=SUCCESSOR_NAME))
+    try:
+        _move_up(out, new, manifest)
+    except FileProblem as error:
+        problem = (
+            f"the new dataset is complete and can be read, but was not moved out of {SUCCESSOR_NAME}/: {error.message}"
+        )
+        raise FileProblem(out, problem, help=["The next build into this folder moves it."]) from None
+
+
+def _move_up(out: Path, new: Path, manifest: Manifest) -> None:
+    """Move a finished dataset to the folder above it, from which all else is removed first."""
+    remove_below(out, new, out / MANIFEST_NAME)
     names = [path.parts[len(new.parts) :] for path in paths_below(new)]
     left = [name for name in names if name[0] not in (JOURNAL_NAME, MANIFEST_NAME)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda name: copy_file(new.joinpath(*name), out.joinpath(*name)), left))
-    copy_file(new / MANIFEST_NAME, out / MANIFEST_NAME)
+    _put_manifest(out, manifest)
     (new / MANIFEST_NAME).unlink()
-    remove_below(new)
+    remove_below(new, new / JOURNAL_NAME / CLAIM_NAME)
+
+
+def _put_manifest(folder: Path, manifest: Manifest) -> None:
+    (folder / MANIFEST_NAME).write_bytes(encode_manifest(manifest))
 
 
 def _fetch(source: Path, target: Path) -> None:
