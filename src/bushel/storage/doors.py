@@ -219,7 +219,7 @@ def _below(folder: Path) -> Iterator[tuple[Path, os.DirEntry[str]]]:
 def empty_folder(folder: Path, *, keep: str = "") -> None:
     """Remove everything in a folder of bushel's own but what is called `keep`; a link is removed, not followed."""
     if isinstance(folder, ObjectPath):
-        folder.remove_below(folder / keep if keep else None)
+        folder.remove_below(*([folder / keep] if keep else []))
         return
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
