@@ -8,7 +8,7 @@ NATIVE := CMakeLists.txt $(wildcard src/native/*.* src/native/bindings/*)
 export PYTHONDONTWRITEBYTECODE :=
 CXX_SOURCES := $(foreach folder,src/native src/native/bindings tests/native,$(wildcard $(folder)/*.cpp $(folder)/*.h))
 
-.PHONY: demo test test-slow test-view test-frameworks check docs native tsan fuzz arm64 wheels bench format clean
+.PHONY: demo test test-scripts test-slow test-view test-frameworks check docs native tsan fuzz arm64 wheels bench format clean
 
 $(STAMPS)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bushel needs Python 3.11 or later; try make PYTHON=python3.12")'
@@ -34,7 +34,11 @@ demo: $(STAMPS)/demo
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMPS)/test native
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow and not scripts"
+
+# Every fault in scripts, and every correct script, in real runs: forked from processes that have imported TensorFlow.
+test-scripts: $(STAMPS)/test
+	$(BIN)/python -m pytest -n auto -m scripts tests/checking
 
 test-slow: $(STAMPS)/test
 	$(BIN)/python -m pytest -m slow

@@ -796,3 +796,22 @@ def test_what_once_was_a_false_alarm_is_none(code: str, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(code)
     assert bushel.check(script=script).findings == []
+
+
+@pytest.mark.parametrize(
+    ("made", "is_short"),
+    [
+        ("records.batch(32)", True),
+        ("records.shuffle(600).cache().batch(32)", True),
+        ("records.repeat().batch(32)", False),
+        ("tf.data.Dataset.range(9).repeat().interleave(lambda _: records).batch(32)", False),
+        ("records.apply(forever).batch(32)", False),
+    ],
+)
+def test_steps_are_compared_with_data_whose_batches_are_known(
+    made: str, is_short: bool, corpus: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SENSORS + f"train = {made}\nmodel.fit(train, steps_per_epoch=100000)\n")
+    found = [finding for finding in check(corpus / "sensors", script) if finding.rule == "PIP019"]
+    assert [finding.known for finding in found] == ["computed"] * is_short

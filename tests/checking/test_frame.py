@@ -87,7 +87,17 @@ def test_json_has_the_shape_that_programs_rely_on(sorted_data: Path) -> None:
     printed = json.loads(result.stdout)
     assert set(printed) == {"findings", "checked"}
     finding = printed["findings"][0]
-    assert list(finding) == ["rule", "name", "severity", "confidence", "message", "locations", "evidence", "help"]
+    assert list(finding) == [
+        "rule",
+        "name",
+        "severity",
+        "confidence",
+        "known",
+        "message",
+        "locations",
+        "evidence",
+        "help",
+    ]
     assert set(finding["locations"][0]) == {"file", "record", "byte", "feature", "line", "column"}
     assert result.exit_code == 1
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 import bushel
-from bushel.checking.findings import Finding, weighed_by_run
 
 READ = """
 import tensorflow as tf
@@ -235,10 +234,3 @@ def test_a_default_for_labels_that_some_records_lack_is_a_warning(every: int, tm
     script.write_text(HALF)
     found = bushel.check(tmp_path / "train.tfrecord", script=script, select=["PIP026"])
     assert [finding.severity for finding in found] == ([] if every == 1 else ["warning"])
-
-
-def test_what_a_whole_run_measured_and_did_not_meet_is_information() -> None:
-    read = Finding("validation is augmented", rule="PIP007", severity="warning")
-    met = Finding("records of validation are others in a second pass", rule="EXE024", severity="warning")
-    assert [finding.severity for finding in weighed_by_run([read])] == ["info"]
-    assert [finding.severity for finding in weighed_by_run([read, met])] == ["warning", "warning"]

@@ -74,6 +74,11 @@ class Report:
         """Whether something is found at this severity or above."""
         return at_least(self.worst(), fail_on)
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the run of a script ended at a limit, so that what comes after was not checked."""
+        return bool(self.checked.get("run", {}).get("stopped"))
+
     def __repr__(self) -> str:
         return f"<Report: {summary(self.findings, self.checked)}>"
 
@@ -94,6 +99,7 @@ def check(
     script: AnyPath | None = None,
     run: bool = False,
     run_args: str = "",
+    run_limit: float | None = None,
     model: Any = None,
     contract: AnyPath | None = None,
     schema: AnyPath | None = None,
@@ -113,7 +119,8 @@ def check(
 
     `data` is a dataset's folder, TFRecord files or patterns; or a dataset that is open, a feed of batches, a
     `tf.data.Dataset`, a DataFrame or a dict of arrays. `script` is parsed; with `run` it also runs for a few batches,
-    in a copy of its folder, with `run_args` as its command line. `contract` is that of a trained
+    in a copy of its folder, with `run_args` as its command line and at most `run_limit` seconds of processor time.
+    `contract` is that of a trained
     model, or its run's folder; the one next to a saved `model` is found by itself. `schema` is a `schema.pbtxt` of TFX
     that the data should follow. `plan` says how the data is going to
     be read; a script says it itself.
@@ -128,6 +135,8 @@ def check(
         raise ValueError("data must be given, or a script, a model or a contract; got none of them")
     if run and script is None:
         raise ValueError("run must come with a script; got none")
+    if run_limit is not None and not run_limit > 0:
+        raise ValueError(f"run_limit must be above 0, got {run_limit}")
     paths = _paths_of(data)
     with ExitStack() as stack:
         crew = stack.enter_context(closing(Crew()))
@@ -144,7 +153,7 @@ def check(
                 checks.look_at_schema(schema)
             if run and script is not None:
                 with checks.stopwatch.stage("run"):
-                    checks.run_script(script, run_args)
+                    checks.run_script(script, run_args, run_limit)
             checks.look_at_model(model)
             checks.look_at_contract(contract, model)
             if probe:
@@ -382,11 +391,12 @@ class _Checks:
             "bytes": sum(file.size for file in files),
         }
 
-    def run_script(self, script: AnyPath, args: str) -> None:
+    def run_script(self, script: AnyPath, args: str, seconds: float | None) -> None:
         """Run the script for a few batches."""
-        from bushel.checking.running import run_script
+        from bushel.checking.running import ExecutionLimits, run_script
 
-        self.execution = run_script(Path(script), self.data, args=args, folders=self.folders)
+        limits = ExecutionLimits() if seconds is None else ExecutionLimits(seconds=seconds)
+        self.execution = run_script(Path(script), self.data, args=args, limits=limits, folders=self.folders)
         self.checked["run"] = self.execution.summary()
         self.checked["replaced"] = self.execution.notes()
 
@@ -476,7 +486,7 @@ def _reported(checks: _Checks, settings: CheckSettings, baseline: AnyPath | None
     is_run = checks.execution is not None and checks.execution.has_trained
     findings = without_silenced(checks.findings)
     if is_run and checks.execution.is_whole:
-        findings = weighed_by_run(findings)
+        findings = weighed_by_run(findings, checks.execution.has_seen)
     for finding in findings:
         if any(suppression.covers(finding) for suppression in settings.suppress):
             suppressed += 1

@@ -208,6 +208,8 @@ def summary(findings: list[Finding], checked: dict[str, Any]) -> str:
     quiet = checked.get("suppressed", 0) + checked.get("baseline", 0)
     if quiet:
         text += f"; {checked['suppressed']} suppressed and {checked['baseline']} in the baseline are not shown"
+    if checked.get("run", {}).get("stopped"):
+        text += "; the run was stopped at a limit, and not checked to its end"
     return text + ("; stopped before the end" if checked.get("stopped") else "")
 
 

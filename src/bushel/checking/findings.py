@@ -24,6 +24,8 @@ from bushel.storage import AnyPath, write_whole
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 Confidence: TypeAlias = Literal["proven", "likely", "hint"]
+# How a fact is known: computed over all records (or the whole model), seen to happen, or read in code.
+Known: TypeAlias = Literal["computed", "seen", "read"]
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 
@@ -54,7 +56,9 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 class Finding(msgspec.Struct, frozen=True):
     """One thing that is wrong: the fact, the proof, and apart from them what to do.
 
-    Rules give no `rule` and `name`, and a `severity` only where it differs from the rule's own.
+    Rules give no `rule` and `name`, and a `severity` only where it differs from the rule's own. *Proven* means that the
+    fact was computed over all records or seen to happen, and that no name, comment or guess took part: a rule may claim
+    less, and what is only read in code is at most likely, whatever the rule claims.
     """
 
     message: str
@@ -65,6 +69,7 @@ class Finding(msgspec.Struct, frozen=True):
     help: list[str] = []
     rule: str = ""
     name: str = ""
+    known: Known | None = None  # where it is not how all facts of the rule's subject are known
 
     @property
     def fingerprint(self) -> str:
@@ -80,6 +85,7 @@ class Finding(msgspec.Struct, frozen=True):
             "name": self.name,
             "severity": self.severity,
             "confidence": self.confidence,
+            "known": self.known,
             "message": self.message,
             "locations": msgspec.to_builtins(self.locations),
             "evidence": self.evidence,
@@ -324,19 +330,24 @@ class Rule:
         return (self.signed(finding) for finding in self.check(subject))
 
     def signed(self, finding: Finding) -> Finding:
-        """A finding with this rule's id, name and severity."""
+        """A finding with this rule's id, name and severity, and no more confidence than its fact allows."""
+        known = finding.known or _KNOWN.get(self.subject, "computed")
+        is_overstated = known == "read" and finding.confidence == "proven"
         return Finding(
             message=encodable(finding.message),
             severity=finding.severity or self.severity,
-            confidence=finding.confidence,
+            confidence="likely" if is_overstated else finding.confidence,
             locations=encodable(finding.locations),
             evidence=encodable(finding.evidence),
             help=encodable(finding.help),
             rule=self.id,
             name=self.name,
+            known=known,
         )
 
 
+# What rules about these are told; of data, models and contracts everything is computed.
+_KNOWN: dict[Subject, Known] = {"script": "read", "execution": "seen", "probe": "seen", "run": "seen"}
 _SUBJECTS: tuple[Subject, ...] = ("execution", "script", "model", "probe", "run", "contract")
 _RULES: dict[str, Rule] = {}
 
@@ -462,12 +473,20 @@ def without_silenced(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if not any((finding.rule, about) in silent for about in _about(finding))]
 
 
-def weighed_by_run(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings, where a whole run outweighs reading: what it measured and did not meet is information."""
+def weighed_by_run(findings: Sequence[Finding], was_seen: Callable[[Location], bool]) -> list[Finding]:
+    """Findings, where what happened in a whole run outweighs what was read in code about the very same place.
+
+    A place that the run did not come to says nothing, and what was computed over all records stays: the run draws a
+    few of them.
+    """
     rules = {rule.id: rule for rule in all_rules()}
     met = {finding.rule for finding in findings if finding.severity != "info"}
     refuted = {rule.id for rule in rules.values() if rule.measured_by is not None and rule.measured_by not in met}
-    return [replace(one, severity="info", confidence="hint") if one.rule in refuted else one for one in findings]
+
+    def is_refuted(one: Finding) -> bool:
+        return one.rule in refuted and one.known == "read" and all(map(was_seen, one.locations[:1]))
+
+    return [replace(one, severity="info", confidence="hint") if is_refuted(one) else one for one in findings]
 
 
 def _about(finding: Finding) -> set[str]:

@@ -46,6 +46,13 @@ def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list
 @flag("--script", metavar="FILE", help="Code of the pipeline (.py, .ipynb or a package): parsed", group=_WHAT)
 @flag("--run", is_flag=True, help="Also run the script for a few batches, in a copy of its folder", group=_WHAT)
 @flag("--run-args", default="", metavar="ARGS", help="Command line that the script runs with", group=_WHAT)
+@flag(
+    "--run-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Processor time that the run may take  [default: 180]",
+    group=_WHAT,
+)
 @flag("--model", metavar="FILE", help="Keras model (.keras, .h5)", group=_WHAT)
 @flag("--contract", metavar="RUN", help="Run of a trained model, or its contract.json", group=_WHAT)
 @flag("--schema", metavar="FILE", help="TFX schema (schema.pbtxt) that the data should follow", group=_WHAT)
@@ -120,7 +127,7 @@ def check(
     PATH is a dataset, TFRecord files, or a pattern. Nothing is written into a dataset. To suppress known findings, list
     them with a reason in bushel.toml, here or (with --trust-settings) in the dataset.
 
-    Exit: 0 nothing found, 1 findings at --fail-on or above, 2 could not check.
+    Exit: 0 nothing found, 1 findings at --fail-on or above, 2 could not check, or not to the end (--run-limit).
     """
     if not (paths or script or model or options["contract"]):
         raise click.UsageError("give at least one PATH, --script, --model or --contract")
@@ -142,11 +149,11 @@ def check(
     if write_baseline:
         check_settings.write_baseline(write_baseline, report.findings)
         click.echo(f"{len(report.findings)} findings written to {write_baseline}", err=True)
-        sys.exit(0)
+        sys.exit(2 if report.is_cut_off else 0)
     _print(report, form)
     if timings and form is None:
         print_timings(report.timings)
-    sys.exit(1 if report.fails(fail_on) else 0)
+    sys.exit(2 if report.is_cut_off else 1 if report.fails(fail_on) else 0)
 
 
 def _print(report: Any, form: str | None) -> None:

@@ -56,6 +56,7 @@ class Pair:
     low: float | None = None
     high: float | None = None
     depth: int | None = None  # of one-hot rows
+    empty: float = 0.0  # the share of one-hot rows that are all 0
 
 
 class Misfit(NamedTuple):
@@ -94,6 +95,9 @@ def _labels(pair: Pair) -> Misfit | None:
     if loss in BINARY and labels == "one_hot" and pair.activation == "softmax" and (units or 0) > 2:
         message = f"one class of {units} is true, but {loss} treats each output as a separate yes-or-no question"
         return Misfit("labels", message, f"use {CATEGORICAL[0]}", confidence="likely")
+    if labels == "one_hot" and pair.empty and (loss in CATEGORICAL or pair.activation == "softmax"):
+        message = f"{pair.empty:.0%} of the one-hot rows are all 0: there is no place for their class"
+        return Misfit("labels", message, "number the classes from 0 before one_hot, with a depth for all of them")
     if labels == "rows" and (loss in CATEGORICAL or (loss in BINARY and pair.activation == "softmax")):
         message = f"rows of labels hold several classes or none, and {'softmax' if loss in BINARY else loss} takes one"
         return Misfit("labels", message, f"use sigmoid and {BINARY[0]}")
@@ -106,10 +110,12 @@ def _head(pair: Pair) -> Misfit | None:
     loss, units, labels, activation = pair.loss, pair.units, pair.labels, pair.activation
     low, high = pair.low, pair.high
     if units == 1 and activation == "softmax":
-        return Misfit("head", "softmax over one output is always 1: there is nothing to learn", "use sigmoid")
+        help = "use no activation" if labels == "amounts" or loss in SQUARED else "use sigmoid"
+        return Misfit("head", "softmax over one output is always 1: there is nothing to learn", help)
     if units == 1 and loss in SPARSE + CATEGORICAL:
         message = f"{loss} needs one output per class, but the last layer has 1"
-        return Misfit("head", message, f"use one output per class, or {BINARY[0]}")
+        help = f"use {SQUARED[0]}" if labels == "amounts" else f"use one output per class, or {BINARY[0]}"
+        return Misfit("head", message, help)
     is_known = units is not None and low is not None and high is not None
     if is_known and loss in SPARSE and labels == "numbers" and ((high or 0) >= (units or 0) or (low or 0) < 0):
         message = f"labels range from {low:g} to {high:g}, but the last layer has {units} outputs"
@@ -134,23 +140,36 @@ def _head(pair: Pair) -> Misfit | None:
     return None
 
 
-def metric_misfit(name: str, pair: Pair) -> str | None:
-    """Why a metric does not measure what it seems to."""
+class MetricMisfit(NamedTuple):
+    """Why a metric does not measure what it seems to, and what to use."""
+
+    message: str
+    help: str
+
+
+def metric_misfit(name: str, pair: Pair) -> MetricMisfit | None:
+    """What is wrong with a metric for these outputs and labels."""
     metric, units = loss_called(name), pair.units or 0
+    plain = 'use metrics=["accuracy"], which Keras turns into the right one'
     if metric == "accuracy" and name == "Accuracy" and pair.activation is not None:
-        return "Accuracy compares for equality: probabilities are never equal to a label"
+        return MetricMisfit("Accuracy compares for equality: probabilities are never equal to a label", plain)
+    if metric in ("accuracy", "acc", "categorical_accuracy") and pair.labels == "rows" and units > 1:
+        message = f"{name} looks at the largest output alone, and rows of labels hold several classes or none"
+        return MetricMisfit(message, "use BinaryAccuracy or AUC(multi_label=True), which judge each class")
     if metric == "categorical_accuracy" and pair.labels == "numbers" and units > 1:
-        return f"{name} takes one-hot rows, but labels are class numbers"
+        return MetricMisfit(f"{name} takes one-hot rows, but labels are class numbers", "use SparseCategoricalAccuracy")
     if metric == "sparse_categorical_accuracy" and pair.labels == "one_hot":
-        return f"{name} takes class numbers, but labels are one-hot rows"
+        return MetricMisfit(f"{name} takes class numbers, but labels are one-hot rows", "use CategoricalAccuracy")
     if metric == "binary_accuracy" and pair.labels == "one_hot" and pair.activation == "softmax" and units > 2:
         share = f"{(units - 1) / units:.0%}"
-        return f"{name} counts every 0 of a one-hot row that is right: {share} for a model that knows nothing"
+        message = f"{name} counts every 0 of a one-hot row that is right: {share} for a model that knows nothing"
+        return MetricMisfit(message, "use CategoricalAccuracy")
     is_cut = metric in ("precision", "recall", "binary_accuracy", "auc", "true_positives", "false_positives")
     if is_cut and pair.activation == "none" and pair.from_logits:
-        return f"{name} takes probabilities, but the model gives logits"
+        help = "use from_logits=True" if metric == "auc" else "give it a threshold of 0, or end the model in sigmoid"
+        return MetricMisfit(f"{name} takes probabilities, but the model gives logits", help)
     if name in ("accuracy", "acc") and pair.loss in SQUARED and pair.labels == "amounts":
-        return "accuracy compares amounts for equality, and stays near 0"
+        return MetricMisfit("accuracy compares amounts for equality, and stays near 0", 'use metrics=["mae"]')
     return None
 
 

@@ -103,6 +103,8 @@ def label_facts(array: NDArray[Any]) -> dict[str, Any]:
         sums = array.astype(np.float64).sum(axis=1)
         facts["one_hot"] = bool(np.allclose(sums, 1) and np.isin(array, (0, 1)).all())
         facts["sums_to_one"] = bool(np.allclose(sums, 1, atol=1e-3))
+        if np.isin(array, (0, 1)).all() and sums.max(initial=0) == 1:
+            facts["empty_rows"] = float((sums == 0).mean())  # of a row for one class or none
     return facts
 
 
@@ -167,7 +169,7 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
     dataset = look.dataset
     chain = links.chain_of(dataset)
     cardinality = int(dataset.cardinality()) if hasattr(dataset, "cardinality") else -2
-    begun = time.monotonic()
+    begun = time.process_time()
     records = batches = kept_bytes = 0
     labels: Counter[float] = Counter()
     per_batch: list[list[float]] = []
@@ -202,7 +204,7 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
             if len(per_batch) < 64:
                 per_batch.append(sorted(set(own))[:MOST_VALUES])
         if (
-            time.monotonic() - begun > seconds
+            time.process_time() - begun > seconds
             or records > MOST_RECORDS
             or (cardinality == -1 and batches >= SAMPLE_BATCHES)
         ):
@@ -218,7 +220,7 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
         "batches": batches,
         "records": records,
         "sizes": {str(k): v for k, v in sizes.items()},
-        "seconds": time.monotonic() - begun,
+        "seconds": time.process_time() - begun,
         "inputs": {name: array_facts(_several(look, name, 0)) for name in flat(x)},
         "labels": {name: label_facts(_several(look, name, 1)) for name in flat(y)},
         "weights": {name: array_facts(array) for name, array in flat(weights).items()},
@@ -354,7 +356,7 @@ def _second_pass(look: Look) -> None:
     if not look.digests:
         return
     again: Counter[bytes] = Counter()
-    begun, batches = time.monotonic(), 0
+    begun, batches = time.process_time(), 0
     first = digests(flat(inputs_and_labels(look.batches[0])[0]))
     same_order = None
     for element in links.original_iter(look.dataset):
@@ -363,7 +365,7 @@ def _second_pass(look: Look) -> None:
             same_order = own == first
         again.update(own)
         batches += 1
-        if time.monotonic() - begun > SECOND_PASS_SECONDS:
+        if time.process_time() - begun > SECOND_PASS_SECONDS:
             break
     total = sum(again.values())
     same = sum((again & look.digests).values())

@@ -11,6 +11,7 @@ import os
 import signal
 import struct
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -19,11 +20,13 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+from bushel.checking.running.processes import SERVE
 from bushel.checking.running.user_code import compile_watched, install_loops, seen, user_place
 
 # What the kernel forbids this process: writing outside its folder, and the network.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _NO_NEW_PRIVILEGES = 38
+_PARENT_DEATH_SIGNAL = 1
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 # Landlock's rights that change something: write, remove, make (not read and not execute).
 _WRITE_RIGHTS = (1 << 1) | sum(1 << bit for bit in range(4, 13))
@@ -46,15 +49,16 @@ def _main(job: dict[str, Any]) -> None:
     allowed = [top, "/dev/shm", "/proc/self"]
     files = _forbid_writing_outside(allowed, ["/dev/null", "/dev/tty"])
     seen.tell("sandbox", files=files, attributes=attributes, network=network)
+    _end_with_parent()  # after a new network, which makes the kernel forget it
     signal.signal(signal.SIGTERM, _stopped)
-    begun = time.monotonic()
+    begun = time.process_time()
     _prepare(job)
-    seen.tell("ready", seconds=time.monotonic() - begun)
+    seen.tell("ready", seconds=time.process_time() - begun)
     _run(job)
     from bushel.checking.running.watched_steps import tell_end
 
     tell_end()
-    seen.tell("end", seconds=time.monotonic() - begun)
+    seen.tell("end", seconds=time.process_time() - begun)
     # TensorFlow's threads may hang at exit; everything is written.
     sys.stdout.flush()
     os._exit(0)
@@ -192,8 +196,50 @@ def _exit_place(ended: SystemExit) -> Any:
     return frames[-1] if frames else None
 
 
+def _serve() -> None:
+    """Import TensorFlow once, and fork for each job that a line of the input names: print its number, then its exit."""
+    import keras  # noqa: F401
+    import tensorflow  # noqa: F401
+
+    for line in sys.stdin:
+        job = Path(line.rstrip("\n"))
+        pid = os.fork()
+        if pid == 0:
+            _begin_forked(job)
+            _main(json.loads(job.read_text()))
+        _answer(pid)
+        _answer(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def _answer(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+def _begin_forked(job: Path) -> None:
+    """Be a process of its own, as one that was started for the job."""
+    os.setsid()
+    told = json.loads(job.read_text())
+    output = os.open(job.parent / "output.txt", os.O_WRONLY | os.O_CREAT, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for given, number in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(given, number)
+    os.environ.update(told["environment"])
+    tempfile.tempdir = None
+    os.chdir(told["copy"])
+
+
+def _end_with_parent() -> None:
+    """Let the kernel end this process when the one that started it is gone."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+
+
 if __name__ == "__main__":
     faulthandler.enable()
     sys.setrecursionlimit(5000)
     threading.excepthook = threading.__excepthook__
-    _main(json.loads(Path(sys.argv[1]).read_text()))
+    if sys.argv[1] == SERVE:
+        _serve()
+    else:
+        _main(json.loads(Path(sys.argv[1]).read_text()))

@@ -9,11 +9,7 @@ import os
 import re
 import shlex
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,11 +19,15 @@ from typing import Any
 
 from bushel.checking.collect.facts import Data
 from bushel.checking.findings import Confidence, Finding, Location, Severity
+from bushel.checking.running.processes import Ended, ExecutionLimits, run_watched, start_warm
 from bushel.checking.script.followed_script import Script, read_script
 from bushel.errors import BushelError
 
 Event = dict[str, Any]
 Spot = Sequence[Any] | None  # file, line and function, as the child says it
+
+
+_LIMITS, _UNLIMITED = ExecutionLimits(), Ended(0)
 
 
 @dataclass
@@ -41,15 +41,18 @@ class Execution:
     events: list[Event]
     output: str = ""
     data: Data | None = None
-    rc: int | None = 0
-    stopped: str | None = None
-    seconds: float = 0.0
-    limits: Any = None
+    ended: Ended = _UNLIMITED
+    limits: ExecutionLimits = _LIMITS
     scripts: dict[str, Script] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # The copy is gone when rules look: texts of all files are read from the originals.
         self.scripts[str(self.entry)] = self.script
+
+    @property
+    def stopped(self) -> str | None:
+        """The limit that ended it."""
+        return self.ended.stopped
 
     def of(self, *kinds: str) -> Iterator[Event]:
         """Observations of some kinds, in the order in which they were made."""
@@ -166,6 +169,17 @@ class Execution:
         column = len(text[0]) - len(text[0].lstrip()) + 1 if text else 1
         return script.location(line=spot[1], column=column)
 
+    @cached_property
+    def _seen_lines(self) -> set[tuple[str | None, int | None]]:
+        """The lines at which something was seen, as findings name them."""
+        spots = {spot for event in self.events for spot in _spots_in(event)}
+        places = [self.location(spot) for spot in spots]
+        return {(place.file, place.line) for place in places if place is not None}
+
+    def has_seen(self, place: Location) -> bool:
+        """Whether something was seen to happen at a place of the script."""
+        return (place.file, place.line) in self._seen_lines
+
     def code(self, spot: Spot) -> str | None:
         """The text of a line."""
         script = self.script_of(spot[0]) if spot else None
@@ -281,25 +295,34 @@ class Execution:
         if not locations:
             locations = [Location(file=str(self.script.path), line=1, column=1)]
         code = self.code(known[0][0]) if known else None
-        shown = {name: value for name, value in evidence.items() if value is not None}
+        shown = {name: self._as_named(value) for name, value in evidence.items() if value is not None}
         return Finding(
-            message,
+            self._as_named(message),
             severity=severity,
             confidence=confidence,
             locations=locations,
             evidence=({"code": code} if code else {}) | shown,
-            help=[help] if isinstance(help, str) and help else list(help),
+            help=self._as_named([help] if isinstance(help, str) and help else list(help)),
         )
+
+    def _as_named(self, value: Any) -> Any:
+        """Text with the user's own paths in place of those of the copy, and of what the script wrote elsewhere."""
+        if isinstance(value, list):
+            return [self._as_named(one) for one in value]
+        if not isinstance(value, str):
+            return value
+        top = str(self.copy.parent)
+        return value.replace(str(self.copy), str(self.original(str(self.copy)))).replace(f"{top}/shadow/", "/")
 
     def summary(self) -> dict[str, Any]:
         """How the run went, as JSON."""
         return {
-            "seconds": round(self.seconds, 1),
+            "seconds": round(self.ended.seconds, 1),
             "stopped": self.stopped,
-            "exit": self.rc,
+            "exit": self.ended.code,
             "fits": len(self.fits),
             "sandbox": {name: value for event in self.of("sandbox") for name, value in event.items() if name != "kind"},
-            "output": self.output,
+            "output": self._as_named(self.output),
         }
 
     def notes(self) -> list[str]:
@@ -312,7 +335,20 @@ class Execution:
         lines += [
             f"the weights of {event['name']} are not here: random ones took their place" for event in self.of("weights")
         ]
-        return lines + [event["text"] for event in self.of("note")]
+        return self._as_named(lines + [event["text"] for event in self.of("note")])  # type: ignore[no-any-return]
+
+
+def _spots_in(value: Any) -> Iterator[tuple[str, int, str]]:
+    """All places in what the child wrote down."""
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _spots_in(item)
+    elif isinstance(value, list):
+        if len(value) == 3 and isinstance(value[0], str) and isinstance(value[1], int) and isinstance(value[2], str):
+            yield (value[0], value[1], value[2])
+        else:
+            for item in value:
+                yield from _spots_in(item)
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -345,16 +381,6 @@ MOST_FILES = 4000
 SKIPPED = {".git", ".venv", "venv", "__pycache__", "node_modules", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache"}
 CODE = {".py", ".ipynb"}
 OUTPUT_TAIL = 4000
-POLL_SECONDS = 0.1
-AFTER_LIMIT = 2.0  # seconds in which the child may still write down what it saw
-
-
-@dataclass(frozen=True)
-class ExecutionLimits:
-    """What a run may take."""
-
-    seconds: float = 120.0
-    bytes: int = 8 << 30
 
 
 def resolve_script(script: str | os.PathLike[str]) -> Path:
@@ -384,18 +410,27 @@ def run_script(
         if code.path.suffix == ".ipynb":
             entry = entry.with_name(f"{entry.stem}_notebook.py")
             entry.write_text(code.text, encoding="utf-8")
-        job = _job(top, copy, entry, root, data, shlex.split(args), limits)
+        job = _job(top, copy, entry, root, data, shlex.split(args))
         job["folders"] = [str(folder.resolve()) for folder in folders]
+        job["environment"] = _environment(top, copy)
         (top / "job.json").write_text(json.dumps(job))
-        ended = _watch(top, copy, limits)
+        for name in ("tmp", "keras", "shadow"):
+            (top / name).mkdir()
+        environment = os.environ | _QUIET | job["environment"]
+        ended = run_watched(top / "job.json", folder=copy, environment=environment, limits=limits)
         events = list(_read_events(top / "seen.jsonl"))
         output = _tail(top / "output.txt")
-        return Execution(code, root, copy, entry, events, output=output, data=data, **ended)
+        return Execution(code, root, copy, entry, events, output=output, data=data, ended=ended, limits=limits)
 
 
-def _job(
-    top: Path, copy: Path, entry: Path, root: Path, data: Data | None, args: list[str], limits: ExecutionLimits
-) -> dict[str, Any]:
+@contextlib.contextmanager
+def warm_runs() -> Iterator[None]:
+    """Run scripts inside from one process that has imported TensorFlow: for many of them, one after the other."""
+    with start_warm(os.environ | _QUIET):
+        yield
+
+
+def _job(top: Path, copy: Path, entry: Path, root: Path, data: Data | None, args: list[str]) -> dict[str, Any]:
     files = [
         {"path": str(file.path.resolve()), "split": file.split, "compression": file.compression or ""}
         for file in (data.files if data is not None else ())
@@ -411,7 +446,6 @@ def _job(
         "package": package,
         "args": args,
         "files": files,
-        "seconds": limits.seconds,
     }
 
 
@@ -457,69 +491,28 @@ def _link_named(folder: Path, here: Path, copy: Path) -> None:
             (folder / entry.name).symlink_to(entry)
 
 
+# How libraries are to behave; they read it when they are imported.
+_QUIET = {
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "KERAS_BACKEND": "tensorflow",
+    "MPLBACKEND": "Agg",
+    "WANDB_MODE": "disabled",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONHASHSEED": "0",
+}
+
+
 def _environment(top: Path, copy: Path) -> dict[str, str]:
-    return os.environ | {
-        "CUDA_VISIBLE_DEVICES": "-1",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "TF_ENABLE_ONEDNN_OPTS": "0",
-        "KERAS_BACKEND": "tensorflow",
-        "MPLBACKEND": "Agg",
-        "WANDB_MODE": "disabled",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONHASHSEED": "0",
+    """Where one run writes."""
+    return {
         "TMPDIR": str(top / "tmp"),
         "KERAS_HOME": str(top / "keras"),
         "MPLCONFIGDIR": str(top / "tmp"),
         "PWD": str(copy),
     }
-
-
-def _watch(top: Path, copy: Path, limits: ExecutionLimits) -> dict[str, Any]:
-    """Start the child and end it at its limits."""
-    for name in ("tmp", "keras", "shadow"):
-        (top / name).mkdir()
-    begun = time.monotonic()
-    stopped = None
-    with (top / "output.txt").open("wb") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "bushel.checking.running.child", str(top / "job.json")],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            cwd=copy,
-            env=_environment(top, copy),
-            start_new_session=True,
-        )
-        try:
-            while child.poll() is None:
-                time.sleep(POLL_SECONDS)
-                if time.monotonic() - begun > limits.seconds:
-                    stopped = "time"
-                elif _resident_bytes(child.pid) > limits.bytes:
-                    stopped = "memory"
-                if stopped:
-                    break
-        finally:
-            _end(child)
-    return {"rc": child.returncode, "stopped": stopped, "seconds": time.monotonic() - begun, "limits": limits}
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the child and whatever it started: they are a session of their own."""
-    if child.poll() is None:
-        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            child.send_signal(signal.SIGTERM)
-            child.wait(AFTER_LIMIT)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-
-
-def _resident_bytes(pid: int) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
 
 
 def _read_events(path: Path) -> Iterator[dict[str, Any]]:

@@ -24,7 +24,15 @@ def is_of_this_machine(run: Execution, error: Event) -> bool:
         return True
     if error["type"] in ("PermissionError", "PermissionDeniedError") or "Permission denied" in error["message"]:
         return True
-    return any(True for _ in run.of("cut")) and error["doing"] == "script"
+    if any(event["invented"] for event in run.of("argument")):
+        return True  # a value that nobody gave
+    return error["doing"] == "script" and (any(True for _ in run.of("cut")) or _is_own_verdict(run, error))
+
+
+def _is_own_verdict(run: Execution, error: Event) -> bool:
+    """Whether the script itself judges what came of a training that was cut short: by `assert`, or by `raise`."""
+    last = (error["frames"] or [None])[-1]
+    return run.has_trained and isinstance(next(run.nodes(last), None), ast.Assert | ast.Raise)
 
 
 def _is_own_module(run: Execution, error: Event) -> bool:
@@ -45,10 +53,15 @@ def could_not_be_run(run: Execution) -> Iterator[Finding]:
     error = run.failure
     if error is not None and is_of_this_machine(run, error):
         first = error["message"].strip().splitlines()[0] if error["message"].strip() else error["type"]
+        is_verdict = error["doing"] == "script" and _is_own_verdict(run, error)
         yield run.found(
-            f"the script could not be run further: {error['type']}: {first}",
+            f"the script's own check fails after a few batches of training: {error['type']}: {first}"
+            if is_verdict
+            else f"the script could not be run further: {error['type']}: {first}",
             *error["frames"][::-1][:2],
-            help="install or provide what is missing here, or give other arguments with --run-args",
+            help="nothing need be wrong: it was trained for a few batches only"
+            if is_verdict
+            else "install or provide what is missing here, or give other arguments with --run-args",
         )
     for event in run.of("exit"):
         yield run.found(
@@ -59,9 +72,9 @@ def could_not_be_run(run: Execution) -> Iterator[Finding]:
         )
     if not any(True for _ in run.of("ready")) and not run.stopped:
         yield run.found("TensorFlow could not be started", output=run.output[-500:].strip() or None)
-    elif run.rc not in (0, None) and not run.stopped and error is None:
+    elif run.ended.code not in (0, None) and not run.stopped and error is None:
         yield run.found(
-            f"the process that ran the script was killed or crashed (exit {run.rc})",
+            f"the process that ran the script was killed or crashed (exit {run.ended.code})",
             _last_stage(run),
             output=run.output[-300:].strip() or None,
         )
@@ -80,11 +93,15 @@ def stopped_at_limit(run: Execution) -> Iterator[Finding]:
     if run.stopped is None:
         return
     at = next((event["place"] for event in run.of("stopped")), None) or _last_stage(run)
-    limit = f"{run.limits.seconds:.0f} s" if run.stopped == "time" else f"{run.limits.bytes / 2**30:.0f} GB of memory"
+    limit = {
+        "time": f"{run.limits.seconds:g} s of processor time",
+        "memory": f"{run.limits.bytes / 2**30:.0f} GB of memory",
+        "idle": f"{run.limits.idle:g} s in which it computed nothing",
+    }[run.stopped]
     yield run.found(
-        f"the script was stopped at the limit of {limit}",
+        f"the script was stopped at the limit of {limit}: what comes after this line was not checked",
         at,
-        help="give it a part of the data, or look at what takes long",
+        help="give it a part of the data, look at what takes long, or give it more time with --run-limit SECONDS",
     )
 
 

@@ -113,7 +113,7 @@ def tell_pipeline_failure(dataset: Any, error: BaseException, consumer: Place | 
 
 def _failing_link(dataset: Any) -> links.Link | None:
     """The first link of the chain from which nothing can be drawn."""
-    begun = time.monotonic()
+    begun = time.process_time()
     for link in links.chain_of(dataset):
         if not hasattr(link.dataset, "_variant_tensor") or not hasattr(link.dataset._variant_tensor, "numpy"):
             continue  # made inside of a function
@@ -121,7 +121,7 @@ def _failing_link(dataset: Any) -> links.Link | None:
             continue
         try:
             for count, _ in enumerate(links.original_iter(link.dataset)):
-                if count > MOST_ELEMENTS or time.monotonic() - begun > SEARCH_SECONDS:
+                if count > MOST_ELEMENTS or time.process_time() - begun > SEARCH_SECONDS:
                     break
         except Exception:
             return link
@@ -134,12 +134,12 @@ def _called_again(link: links.Link) -> BaseException | None:
 
     if not link.inputs or link.function is None or link.name not in ("map", "filter", "flat_map", "interleave"):
         return None
-    begun = time.monotonic()
+    begun = time.process_time()
     was_eager = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
     try:
         for count, element in enumerate(links.original_iter(link.inputs[0].dataset)):
-            if count > MOST_ELEMENTS or time.monotonic() - begun > SEARCH_SECONDS:
+            if count > MOST_ELEMENTS or time.process_time() - begun > SEARCH_SECONDS:
                 break
             try:
                 result = link.function(*element) if isinstance(element, tuple) else link.function(element)

@@ -345,6 +345,8 @@ def labels_seen(labels: Event, counts: Event | None = None) -> dict[str, Any]:
         return {}
     if labels.get("one_hot"):
         return {"labels": "one_hot", "depth": shape[-1]}
+    if labels.get("empty_rows"):
+        return {"labels": "one_hot", "depth": shape[-1], "empty": labels["empty_rows"]}
     is_row = len(shape) == 2 and shape[-1] > 1
     if is_row and labels.get("integers") and labels["min"] >= 0 and labels["max"] <= 1:
         return {"labels": "rows", "depth": shape[-1]}

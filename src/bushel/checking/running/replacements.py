@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -73,7 +73,7 @@ class Paths:
     def for_reading(self, path: Any) -> Any:
         """The path to read from; of several files of the data the first."""
         text = _text(path)
-        if text is None or self.exists(text):
+        if text is None or self.exists(text) or not is_of_user(text):
             return path
         found = self.elsewhere(text)
         if found is not None:
@@ -244,10 +244,7 @@ def _install_files() -> None:
 
     @functools.wraps(opened)
     def open_here(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-        if set(mode) & set("wax+"):
-            file = paths.for_writing(file)
-        elif user_place() is not None:
-            file = paths.for_reading(file)
+        file = paths.for_writing(file) if set(mode) & set("wax+") else paths.for_reading(file)
         return opened(file, mode, *args, **kwargs)
 
     builtins.open = open_here
@@ -337,8 +334,27 @@ def is_called_by_user() -> bool:
     return is_user_file(sys._getframe(2).f_code.co_filename)
 
 
+# Folders in which libraries look for files of their own.
+_OF_LIBRARIES = tuple(
+    f"{os.path.realpath(folder)}{os.sep}"
+    for folder in (sys.prefix, sys.base_prefix, "/usr/lib", "/usr/share", "/etc", "/proc", "/sys", "/lib")
+)
+
+
+def is_of_user(text: str) -> bool:
+    """Whether a path is one that the user's code reads, and not one that a library which it imports probes for."""
+    if os.path.isabs(text) and os.path.realpath(text).startswith(_OF_LIBRARIES):
+        return False
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return False
+        frame = frame.f_back
+    return frame is not None
+
+
 def _is_replaced(text: str) -> bool:
-    if not paths.files:
+    if not paths.files or not is_of_user(text):
         return False
     if paths.elsewhere(text) is not None:
         return True
@@ -363,7 +379,14 @@ def _with_defaults(original: Any) -> Any:
             action.default = _stand_in(action)
             if not action.option_strings:
                 action.nargs = "?" if action.nargs is None else "*"
-            seen.tell("argument", name=action.dest, value=str(action.default), place=user_place())
+            is_path = isinstance(action.default, str) and os.path.exists(os.path.dirname(action.default) or "-")
+            seen.tell(
+                "argument",
+                name=action.dest,
+                value=str(action.default),
+                invented=not is_path and not action.choices,
+                place=user_place(),
+            )
         return original(self, args, namespace)
 
     return parse

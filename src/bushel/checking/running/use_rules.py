@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from bushel.checking.findings import Finding, rule
-from bushel.checking.rules.keras_expectations import SQUARED, Pair, loss_called, metric_misfit
+from bushel.checking.rules.keras_expectations import MetricMisfit, Pair, loss_called, metric_misfit
 from bushel.checking.running.execution import Event, Execution, Spot
 
 TIMES_LARGER = 20.0
@@ -148,38 +148,36 @@ def metric_does_not_fit(run: Execution) -> Iterator[Finding]:
         if len(labels) != 1 or not shape or "min" not in labels[0]:
             continue
         is_amount = labels[0].get("integers") is False and len(labels[0]["shape"]) < 3 and not look.get("label_in")
-        is_amount &= loss_called((model.get("loss") or {}).get("name") or "") in SQUARED
+        loss = loss_called((model.get("loss") or {}).get("name") or "")
         for name in model.get("metrics") or []:
-            why = _misfit(name, labels[0], outputs)
-            if name in ("accuracy", "acc") and is_amount:
-                why = "accuracy compares amounts for equality, and stays near 0"
+            why = _misfit(name, labels[0], outputs, loss if is_amount else "")
             if why:
-                yield run.found(why, run.keyword(model.get("compiled_at"), "metrics"), help='use metrics=["accuracy"]')
+                yield run.found(why.message, run.keyword(model.get("compiled_at"), "metrics"), help=why.help)
     for event in run.of("metrics"):
         for metric in event["metrics"]:
             if metric.get("labels") and metric.get("outputs"):
                 why = _misfit(metric["class"], metric["labels"], metric["outputs"])
                 if why:
-                    yield run.found(why, metric["place"], metric.get("updated_at"))
+                    yield run.found(why.message, metric["place"], metric.get("updated_at"), help=why.help)
 
 
-def _misfit(name: str, labels: Event, outputs: Event) -> str | None:
+def _misfit(name: str, labels: Event, outputs: Event, loss: str = "") -> MetricMisfit | None:
+    """What is wrong with a metric; `loss` is that of a model which predicts amounts."""
     shape, of_labels = outputs.get("shape") or [], labels.get("shape") or []
     classes = shape[-1] if len(shape) > 1 else 1
     is_number = len(of_labels) == 1 or (of_labels and of_labels[-1] == 1)
     is_float = str(outputs.get("dtype", "")).startswith("float")
     is_binary = labels.get("integers") and labels.get("max") == 1 and labels.get("min") == 0
     is_rows = is_binary and not labels.get("one_hot") and len(shape) == 2 and of_labels[1:] == shape[1:]
-    if name in ("accuracy", "acc", "CategoricalAccuracy", "categorical_accuracy") and is_rows and classes > 1:
-        return f"{name} looks at the largest output alone, and rows of labels hold several classes or none"
     if name in ("MeanIoU", "IoU") and is_float and outputs.get("integers") is not True:
-        return f"{name} takes class numbers, and makes integers of probabilities: all are 0"
+        message = f"{name} takes class numbers, and makes integers of probabilities: all are 0"
+        return MetricMisfit(message, "use OneHotMeanIoU or BinaryIoU, or give it the argmax of the outputs")
     if not is_float:
         return None
     activation = None if outputs.get("integers") is True else "softmax" if outputs.get("sums_to_one") else "none"
-    kind: Literal["numbers", "one_hot"] | None = "numbers" if is_number else None
-    kind = "one_hot" if labels.get("one_hot") else kind
-    return metric_misfit(name, Pair("", activation=activation, units=classes, labels=kind))
+    kind: Literal["numbers", "one_hot", "rows", "amounts"] | None = "numbers" if is_number else None
+    kind = "amounts" if loss else "one_hot" if labels.get("one_hot") else "rows" if is_rows and classes > 1 else kind
+    return metric_misfit(name, Pair(loss, activation=activation, units=classes, labels=kind))
 
 
 @rule("EXE063", "unfrozen-without-compile", severity="warning", needs="execution", rank=60)

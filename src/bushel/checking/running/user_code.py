@@ -131,7 +131,7 @@ class _Watch:
     def __init__(self, line: int, total: int | None = None) -> None:
         self.line = line
         self.total = total
-        self.begun = time.monotonic()
+        self.begun = time.process_time()
         self.taken = self.rounds = 0
         self.before = (steps.count, steps.ended)
         self.steps_took_part = False
@@ -144,7 +144,7 @@ class _Watch:
         elif steps.count > count:
             self.taken += 1
         self.before = (steps.count, steps.ended)
-        spent = time.monotonic() - self.begun
+        spent = time.process_time() - self.begun
         is_over = (
             self.rounds >= MOST_EPOCHS
             or self.taken >= MOST_STEPS

@@ -264,15 +264,15 @@ def probe(model: Any, batch: Any, dataset: Any, owned: set[int]) -> dict[str, An
     is_deep = len(_layers(model)) > DEEP
     facts: dict[str, Any] = {}
     with links.quietly():
-        begun = time.monotonic()
+        begun = time.process_time()
         facts["outputs"] = outputs_of(model, x)
-        if time.monotonic() - begun > PROBE_SECONDS:
+        if time.process_time() - begun > PROBE_SECONDS:
             return facts
         if not getattr(model, "compiled", False) or y is None:
             return facts
         if not _is_custom(model, "train_step") and not is_deep:
             facts["gradients"] = _gradients(tf, model, (x, y, weights), owned)
-        if time.monotonic() - begun > PROBE_SECONDS * 1.5:
+        if time.process_time() - begun > PROBE_SECONDS * 1.5:
             return facts
         with contextlib.suppress(Exception):
             facts["judged"] = _judged(tf, model.loss, y, facts["outputs"])
@@ -346,7 +346,7 @@ def _only(parts: tuple[Any, ...]) -> Any:
 
 def _train(model: Any, batches: Any, steps: int) -> list[float]:
     losses: list[float] = []
-    begun = time.monotonic()
+    begun = time.process_time()
     iterator = links.original_iter(batches)
     model.make_train_function()
     for _ in range(steps):
@@ -354,7 +354,7 @@ def _train(model: Any, batches: Any, steps: int) -> list[float]:
         logs = model.train_function(iterator)
         value = logs.get("loss", next(iter(logs.values()), math.nan))
         losses.append(float(np.asarray(value).reshape(-1)[0]))
-        if not math.isfinite(losses[-1]) or time.monotonic() - begun > PROBE_SECONDS:
+        if not math.isfinite(losses[-1]) or time.process_time() - begun > PROBE_SECONDS:
             break
     return losses
 
@@ -403,9 +403,9 @@ def _train_with_adam(tf: Any, model: Any, batch: tuple[Any, Any, Any], steps: in
 
     optimizer.build(variables)
     losses: list[float] = []
-    begun = time.monotonic()
+    begun = time.process_time()
     for _ in range(steps):
         losses.append(float(np.asarray(step()).reshape(-1)[0]))
-        if not math.isfinite(losses[-1]) or time.monotonic() - begun > PROBE_SECONDS:
+        if not math.isfinite(losses[-1]) or time.process_time() - begun > PROBE_SECONDS:
             break
     return losses

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from bushel.checking.collect.facts import Data, FeatureFacts, FileFacts, ReadingPlan
-from bushel.checking.findings import Confidence, Finding, Location, Severity
+from bushel.checking.findings import Confidence, Finding, Known, Location, Severity
 from bushel.checking.script.known_values import (
     Alternatives,
     ChainCall,
@@ -258,17 +258,18 @@ def at(
     also: Placed | None = None,
     severity: Severity | None = None,
     confidence: Confidence = "proven",
+    known: Known | None = None,
     **evidence: Any,
 ) -> Finding:
     """A finding at one place of a script. `help` says what to do where the edits do not show it.
 
-    `also` is the other one of two places that contradict each other.
+    `also` is the other one of two places that contradict each other. `known` is how, where not from code alone.
     """
     script = where.script
     line, _ = _place_of(where)
     shown: dict[str, Any] = {"code": script.line(line)}
     said = [help] if help is not None else []
-    if edits:
+    if _is_python(edits):
         first, last, text = _corrected(edits)
         shown |= {"corrected": text, "lines": [script.location(line=n).line for n in (first, last)]}
         lines = shown["lines"]
@@ -281,6 +282,7 @@ def at(
         locations=[_location(place) for place in (where, also) if place is not None and place.node is not None],
         evidence={**shown, **{name: value for name, value in evidence.items() if value is not None}},
         help=said,
+        known=known,
     )
 
 
@@ -303,15 +305,31 @@ def place_text(where: Placed) -> str:
     return str(_location(where))
 
 
+def _is_python(edits: tuple[Edit, ...]) -> bool:
+    """Whether a script with these edits is Python still: what stands between links of a chain may be anything."""
+    if not edits or any(edit.script is not edits[0].script for edit in edits):
+        return False
+    try:
+        ast.parse(_edited(edits[0].script.raw, edits, 0))
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _edited(text: bytes, edits: tuple[Edit, ...], begin: int) -> bytes:
+    """Text, which begins at a byte of the script, after these edits."""
+    for edit in sorted(edits, key=lambda edit: (-edit.start, -edit.end)):
+        text = text[: edit.start - begin] + edit.text.encode() + text[edit.end - begin :]
+    return text
+
+
 def _corrected(edits: tuple[Edit, ...]) -> tuple[int, int, str]:
     """The first and the last line of the statements that edits change, and their text afterwards."""
     script = edits[0].script
     places = [script.statement_lines(edit.start) for edit in edits]
     first, last = min(first for first, _ in places), max(last for _, last in places)
     begin, end = script.line_starts[first - 1], script.line_starts[last] if last < len(script.line_starts) else None
-    text = script.raw[begin:end]
-    for edit in sorted(edits, key=lambda edit: (-edit.start, -edit.end)):
-        text = text[: edit.start - begin] + edit.text.encode() + text[edit.end - begin :]
+    text = _edited(script.raw[begin:end], edits, begin)
     # A statement of which nothing is left does nothing: `ds = ds`.
     lines = re.sub(r"^[ \t]*(\w+) = \1[ \t]*\n", "", text.decode(), flags=re.MULTILINE)
     return first, last, textwrap.dedent(lines).strip("\n")
@@ -452,6 +470,11 @@ def facts_of(trace: Trace, tensor: Tensor | None) -> FeatureFacts | None:
     if trace.data is None or tensor is None or tensor.feature is None or not is_of_data(trace, tensor.files):
         return None
     return trace.data.features.get(tensor.feature)
+
+
+def known_of(files: Files | None) -> Known:
+    """How something is known that was computed from the records of the files that a script names."""
+    return "read" if files is not None and files.is_guessed else "computed"
 
 
 def exists_on_disk(trace: Trace, pattern: str) -> bool:

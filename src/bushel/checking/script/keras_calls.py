@@ -29,7 +29,6 @@ from bushel.checking.script.known_values import (
 )
 
 REMOVED_NAMES = {
-    "ImageDataGenerator": "keras.utils.image_dataset_from_directory and random layers",
     "KerasClassifier": "scikeras.wrappers.KerasClassifier",
     "KerasRegressor": "scikeras.wrappers.KerasRegressor",
     "CuDNNLSTM": "keras.layers.LSTM",

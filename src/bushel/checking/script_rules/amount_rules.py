@@ -12,6 +12,7 @@ from bushel.checking.script.followed_script import (
     Trace,
     at,
     inserted_before,
+    known_of,
     matched_files,
     records_of,
     with_argument,
@@ -19,6 +20,8 @@ from bushel.checking.script.followed_script import (
 )
 from bushel.checking.script.known_values import ChainCall, Const, ScriptDataset, layers_of
 
+# Links after which there are as many records as before.
+ONE_TO_ONE = ("map", "shuffle", "batch", "padded_batch", "cache", "prefetch", "with_options", "enumerate")
 ONE_SIDED = 0.6  # of the classes that a batch in random order would hold
 
 
@@ -50,9 +53,10 @@ def batches_of(trace: Trace, dataset: ScriptDataset) -> int | None:
     sizes = [link.number(0, "batch_size") for link in dataset.links if link.name in ("batch", "padded_batch")]
     if records is None or len(sizes) != 1 or not sizes[0] or dataset.is_opaque:
         return None
-    if dataset.has("repeat", "filter", "take", "skip", "shard", "flat_map", "unbatch", "concatenate", "window"):
+    if any(link.name not in ONE_TO_ONE for link in dataset.links):
         return None
-    return -(-records // sizes[0])
+    drops = any(link.flag("drop_remainder", 1) for link in dataset.links if link.name in ("batch", "padded_batch"))
+    return records // sizes[0] if drops else -(-records // sizes[0])
 
 
 @rule("PIP018", "validation-is-training", needs="script")
@@ -126,7 +130,7 @@ def steps_do_not_fit(trace: Trace) -> Iterator[Finding]:
         if asked > batches:
             keyword = next((k.value for k in use.node.keywords if k.arg == name), use.node)
             yield at(At(keyword, use.script), f"{asked:,} steps are asked for, but the data has {batches:,} batches",
-                     help=f"leave {name} out, or repeat the dataset",
+                     help=f"leave {name} out, or repeat the dataset", known=known_of(dataset.files),
                      severity="error" if given.value > batches else "warning")  # fmt: skip
 
 
@@ -265,6 +269,7 @@ def fewer_records_than_a_batch(trace: Trace) -> Iterator[Finding]:
                     link,
                     f"{records:,} records never fill a batch of {size:,}, and what does not fill one is dropped",
                     with_argument(link.script, link.node, 0, "batch_size", str(min(32, records))),
+                    known=known_of(dataset.files),
                     measured=records,
                     expected=f"at least {size:,}",
                 )
@@ -296,7 +301,7 @@ def partial_validation(trace: Trace) -> Iterator[Finding]:
             At(keyword.value, use.script) if keyword is not None else use,
             f"validation reads {known}",
             *(without_keyword(use.script, call, "validation_steps") if call is not None else []),
-            confidence="proven" if seen is not None and records else "likely",
+            known=known_of(dataset.files) if seen is not None and records else None,
             severity=None if seen is not None and records and seen < 0.5 * records else "info",
             help="leave validation_steps out",
         )

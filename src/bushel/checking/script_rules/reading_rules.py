@@ -21,6 +21,7 @@ from bushel.checking.script.followed_script import (
     exists_on_disk,
     facts_of,
     is_of_data,
+    known_of,
     matched_files,
     replaced,
     with_argument,
@@ -124,6 +125,7 @@ def compression_not_as_read(trace: Trace) -> Iterator[Finding]:
                 f"{file.path.name} is {file.compression or 'not compressed'}, but read as {said or 'not compressed'}",
                 *_with_compression(event, real),
                 help=f'pass compression_type="{real}" to TFRecordDataset',
+                known=known_of(event.info["files"]),
                 measured=file.compression or "not compressed",
                 expected=said or "not compressed",
             )
@@ -188,7 +190,8 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
         if facts is not None and spec.is_context is not None and spec.is_context == facts.is_list:
             there = "a list of the sequence" if facts.is_list else "in the context"
             yield at(At(node, script), f"{name!r} is {there}, but is looked for in the other part",
-                     help=f"describe it in {'sequence' if facts.is_list else 'context'}_features")  # fmt: skip
+                     help=f"describe it in {'sequence' if facts.is_list else 'context'}_features",
+                     known="computed")  # fmt: skip
             continue
         if spec.has_default or not (spec.kind == "FixedLenFeature" or spec.is_context is False):
             continue
@@ -199,6 +202,7 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
                 f"no record has {name!r}" + (f"; did you mean {close!r}?" if close else ""),
                 *(_described(node, spec, script, trace.data.features[close]) if close else []),
                 help=None if close else "leave it out, or use the name that the records have",
+                known="computed",
                 measured=sorted(trace.data.features),
                 expected=name,
             )
@@ -207,6 +211,7 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
                 At(node, script),
                 f"{facts.total - facts.records:,} of {facts.total:,} records have no {name!r}",
                 *_described(node, spec, script, facts),
+                known="computed",
                 measured=facts.records,
                 expected=facts.total,
             )
@@ -236,6 +241,7 @@ def feature_of_another_type(trace: Trace) -> Iterator[Finding]:
                 At(node, script),
                 f"{name!r} is read as tf.{spec.dtype}, but the records hold {facts.dtype}",
                 *_described(node, spec, script, facts),
+                known="computed",
                 measured=facts.dtype,
                 expected=spec.dtype,
             )
@@ -261,6 +267,7 @@ def feature_of_another_shape(trace: Trace) -> Iterator[Finding]:
                 At(node, script),
                 f"{name!r} is read as {list(spec.shape)}, and {sum(wrong.values()):,} records hold {min(wrong)} values",
                 *_described(node, spec, script, facts),
+                known="computed",
                 measured=facts.lengths,
                 expected=expected,
             )
@@ -293,6 +300,7 @@ def default_hides_absence(trace: Trace) -> Iterator[Finding]:
                 *(_described(node, spec, script, trace.data.features[close]) if close else []),
                 severity="error" if close else None if is_label else "info",
                 help=None if close else "leave it out, or use the name that the records have",
+                known="computed",
                 measured=present,
                 expected=total,
             )
@@ -363,6 +371,7 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
                 event,
                 f"{facts.name!r} holds {size:,} bytes, which is not a whole number of {event.info['dtype']}",
                 help="use the dtype that was written",
+                known="computed",
                 measured=size,
                 expected=f"a multiple of {step}",
             )
@@ -409,6 +418,7 @@ def reshape_does_not_fit(trace: Trace) -> Iterator[Finding]:
                 event,
                 f"{tensor.feature!r} holds values of {len(facts.sizes)} sizes, and all are reshaped to {shown(shape)}",
                 help="store height and width with each image, and reshape to those",
+                known="computed",
                 measured=facts.sizes,
                 expected=wanted,
             )
@@ -474,6 +484,7 @@ def not_that_encoding(trace: Trace) -> Iterator[Finding]:
                 event,
                 f"{facts.name!r} holds no images: raw bytes, {size}",
                 *_decoded(event, "{tf}.io.decode_raw({bytes}, {tf}.uint8)"),
+                known="computed",
                 measured=facts.formats,
             )
     for event in trace.of("decode-raw"):
@@ -485,6 +496,7 @@ def not_that_encoding(trace: Trace) -> Iterator[Finding]:
                 event,
                 f"{facts.name!r} holds {kind.upper()} images, not raw values",
                 *_decoded(event, "{tf}.io." + form),
+                known="computed",
                 measured=facts.formats,
             )
 

@@ -272,7 +272,7 @@ def metric_does_not_fit(trace: Trace) -> Iterator[Finding]:
             why = metric_misfit(str(name), site.pair) if not given else None
             if why is not None and event is not None:
                 node = metric.node if isinstance(metric, KerasObject) else event.info["call"].value_node(-1, "metrics")
-                yield at(At(node, event.script), why, help="use a metric for these outputs and labels", also=site.head)
+                yield at(At(node, event.script), why.message, help=why.help, also=site.head)
 
 
 @rule("PIP047", "fitted-inside-map", needs="script")
