@@ -186,6 +186,44 @@ def test_keys_that_would_leave_their_folder_stay_in_it(tmp_path: Path) -> None:
         assert not any(name.startswith("/") or ".." in name.split("/") for name in archive.getnames())
 
 
+@pytest.mark.parametrize(
+    ("keys", "labels"),
+    [
+        (["x/y", "x__y", "q", " q", "Q", "é", "e\u0301", "x.txt"], ["a"] * 8),
+        (["k"] * 8, ["c/d", "c_d", "C_D", "c_d ", "c\\d", "..", ".", "__"]),
+        ([f"{n}" for n in range(8)], ["", "0.txt", "", "a", "A", "", "a", ""]),
+    ],
+)
+def test_a_folder_has_as_many_files_as_records_whatever_keys_and_classes_are(tmp_path, keys, labels) -> None:
+    with bushel.Writer(tmp_path / "all.tfrecord") as writer:
+        for number, (key, label) in enumerate(zip(keys, labels, strict=True)):
+            writer.write({"text": f"text {number}", "key": key, "label": label})
+    exported = export_dataset(tmp_path / "all.tfrecord", tmp_path / "out", format="folder")
+    files = [path for path in (tmp_path / "out").rglob("*.txt") if path.is_file()]
+    assert sum(exported.records.values()) == len(files) == 8
+    assert {path.read_text() for path in files} == {f"text {number}" for number in range(8)}
+    assert len({str(path).casefold() for path in files}) == 8
+
+
+def test_features_that_become_one_name_are_different_members_of_a_tar(tmp_path: Path) -> None:
+    names = ["a/b", "a.b", "a_b", "json", "cls"]
+    with bushel.Writer(tmp_path / "all.tfrecord") as writer:
+        writer.write({name: name.encode() + b"\xff" for name in names} | {"number": 1})
+    export_dataset(tmp_path / "all.tfrecord", tmp_path / "out", format="webdataset")
+    [path] = (tmp_path / "out").glob("*.tar")
+    with tarfile.open(path) as archive:
+        members = archive.getnames()
+    assert len(set(members)) == len(members) == len(names) + 1
+
+
+def test_splits_whose_names_differ_in_case_alone_are_exported_apart(tmp_path: Path) -> None:
+    bushel.build([{"text": f"t {n}"} for n in range(10)], tmp_path / "data", split="train=0.5,Train=0.5")
+    exported = export_dataset(tmp_path / "data", tmp_path / "out", format="jsonl")
+    files = [path.name for path in (tmp_path / "out").glob("*.jsonl")]
+    assert len({name.lower() for name in files}) == len(files) == 2
+    assert sum(exported.records.values()) == 10
+
+
 def test_what_a_folder_cannot_hold_is_counted_or_refused(photos: Path, tmp_path: Path) -> None:
     bushel.build([{"text": f"t {n}", "score": n, "label": "ab"[n % 2]} for n in range(8)], tmp_path / "texts")
     exported = export_dataset(tmp_path / "texts", tmp_path / "out", format="folder")

@@ -11,7 +11,7 @@ import shutil
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -31,7 +31,8 @@ from bushel.parallel import Ahead, available_cores
 from bushel.pixels.codecs import encode_pixels
 from bushel.reading import Dataset, Split, open
 from bushel.storage import AnyPath, as_path, check_own_folder, empty_folder, write_whole
-from bushel.storage.file_kinds import kind_of_bytes, kind_of_name
+from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of
+from bushel.storage.file_names import FileName, FileNames, fold_name, name_each
 
 __all__ = [
     "FORMATS",
@@ -52,6 +53,7 @@ class ExportedPart(NamedTuple):
     """Some records of a split, which become one file, or files of one folder."""
 
     split: str
+    split_name: FileName
     number: int
     of: int
     first: int
@@ -65,7 +67,15 @@ class ExportedPart(NamedTuple):
     @property
     def name(self) -> str:
         """What its file is called, without a suffix."""
-        return f"{self.split}-{self.number:05d}-of-{self.of:05d}"
+        return f"{self.split_name}-{self.number:05d}-of-{self.of:05d}"
+
+
+@dataclass(frozen=True)
+class SampleNames:
+    """The files of a folder with one per sample."""
+
+    labels: dict[str, FileName]
+    files: FileNames  # in folders that are called SPLIT, a zero byte, and the label
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,8 @@ class Content:
     schema: Schema
     label: str
     classes: tuple[str, ...]
+    file_names: dict[str, FileName]  # by feature
+    samples_named: SampleNames | None = None  # of a folder with a file per sample
 
     def named(self, columns: dict[str, Column]) -> dict[str, Column]:
         """The columns with class names instead of codes."""
@@ -177,16 +189,17 @@ def _tar_key(sample: Sample, number: int, used: set[str]) -> str:
     given = sample.get("key")
     folder, _, name = str(given if isinstance(given, str) and given else f"{number:08d}").strip("/").rpartition("/")
     whole = f"{folder}/{name.rpartition('.')[0] or name}"
-    key = re.sub(r"[^\w/-]", "_", whole).lstrip("/_")
-    key = key if key and key not in used else f"{key}_{number:08d}"
-    used.add(key)
+    key = re.sub(r"[^\w/-]", "_", whole).lstrip("/_") or f"{number:08d}"
+    while fold_name(key) in used:
+        key = f"{key}_{number:08d}"
+    used.add(fold_name(key))
     return key
 
 
 def _members(sample: Sample, content: Content, codes: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
     rest: dict[str, Any] = {}
     for name, value in sample.items():
-        plain = name.replace("/", "_").replace(".", "_")
+        plain = content.file_names[name]
         if name == "key":
             continue
         if name == content.label and isinstance(value, str) and value in codes:
@@ -216,7 +229,7 @@ def _write_jsonl(
     with write_whole(folder / f"{part.name}.jsonl") as file:
         for number, sample in enumerate(content.samples(blocks)):
             line = {
-                name: _image_file(folder, part, number, name, value)
+                name: _image_file(folder, part, number, content.file_names[name], value)
                 if _is_image(content.schema.features.get(name), value)
                 else _jsonable(value, notes)
                 for name, value in sample.items()
@@ -225,9 +238,8 @@ def _write_jsonl(
     return notes
 
 
-def _image_file(folder: Path, part: ExportedPart, number: int, name: str, data: bytes) -> str:
-    plain = re.sub(r"[^\w-]", "_", name)
-    path = f"{plain}/{part.name}/{number:06d}.{_suffix_of(data)}"
+def _image_file(folder: Path, part: ExportedPart, number: int, feature: FileName, data: bytes) -> str:
+    path = f"{feature}/{part.name}/{number:06d}.{_suffix_of(data)}"
     _write_once(folder / path, data)
     return path
 
@@ -263,12 +275,16 @@ def write_folder(
     described |= {content.label} if has_class else set()
     left_out = [name for name in content.schema if name not in described]
     notes = Counter({f"records without their {name}, which a folder does not hold": 0 for name in left_out})
+    named = content.samples_named
+    assert named is not None
     for number, sample in enumerate(content.samples(blocks), part.first):
         data, suffix = _as_file(sample[main])
-        label = sample.get(content.label) if has_class else None
-        folders = [part.split, *([str(label)] if label is not None and label != "" else [])]
-        name = _file_name(sample, number, suffix, folders)
-        _write_once(folder.joinpath(*map(_safe, folders), name), data)
+        label = _label_text(sample, content)
+        stem, own = _stem(_key_text(sample, number, part.split, label))
+        suffix = f".{_right_suffix(own, suffix)}"
+        file = named.files.name(stem, number, folder=f"{part.split}\0{label}", suffix=suffix)
+        inside = [part.split_name, *([named.labels[label]] if label else [])]
+        _write_new(folder.joinpath(*inside, file), data)
         for other in left_out:
             if other in sample:
                 notes[f"records without their {other}, which a folder does not hold"] += 1
@@ -305,24 +321,53 @@ def _as_file(value: Any) -> tuple[bytes, str]:
     return encode_pixels(pixels if pixels.ndim == 3 else pixels[:, :, None], "png"), "png"
 
 
-def _file_name(sample: Sample, number: int, suffix: str, folders: list[str]) -> str:
-    """The key below the folders of its split and class, in one name; different keys have different names."""
+def _label_text(sample: Sample, content: Content) -> str:
+    """The folder of a sample in that of its split; empty without a class."""
+    has_class = content.label in content.schema and content.schema[content.label].shape == ()
+    label = sample.get(content.label) if has_class else None
+    return "" if label is None else str(label)
+
+
+def _key_text(sample: Sample, number: int, split: str, label: str) -> str:
+    """The key of a sample below the folders of its split and class, in one line; its number if there is none."""
     key = sample.get("key")
     if not isinstance(key, str) or not key:
-        return f"{number:08d}.{suffix}"
+        return f"{number:08d}"
     parts = key.strip("/").split("/")
-    for folder in folders:
+    for folder in (split, label):
         parts = parts[1:] if len(parts) > 1 and parts[0] == folder else parts
-    name = "__".join(parts)
-    kind = kind_of_name(name)
-    is_right = kind is not None and f".{suffix}" in kind.suffixes
-    return _safe(name if is_right else f"{name}.{suffix}")
+    return "__".join(parts)
 
 
-def _safe(name: str) -> str:
-    """A name that cannot leave its folder."""
-    found = re.sub(r"[\x00-\x1f/\\]", "_", name).strip()
-    return found if found.strip(".") else f"_{found}"
+def _stem(name: str) -> tuple[str, str]:
+    """A name without the suffix of a kind of files, and that suffix, if it has one."""
+    stem, _, suffix = name.rpartition(".")
+    is_known = kind_of_name(name) is not None and stem.strip(".") and suffix.isascii() and suffix.isalnum()
+    return (stem, suffix) if is_known else (name, "")
+
+
+def _right_suffix(own: str, right: str) -> str:
+    """The suffix of a file: the one in its key, if that is one for what it holds."""
+    kind = kind_of_name(f"x.{own}") if own else None
+    return own if kind is not None and f".{right}" in kind.suffixes else right
+
+
+def _name_samples(
+    splits: Mapping[str, Split], parts: Sequence[ExportedPart], content: Content, on_fault: str
+) -> SampleNames:
+    """Look at all keys and labels first: only then is it known which names would meet."""
+    texts: list[tuple[str, str]] = []
+    labels: dict[str, None] = {}
+    wanted = [name for name in ("key", content.label) if name in content.schema]
+    for part in parts if wanted else ():
+        blocks = _read_blocks(splits[part.split], part.first, part.end, on_fault, [], wanted)
+        for number, sample in enumerate(content.samples(blocks), part.first):
+            label = _label_text(sample, content)
+            labels[label] = None
+            texts.append((f"{part.split}\0{label}", _stem(_key_text(sample, number, part.split, label))[0]))
+    named = name_each(sorted(filter(None, labels)))
+    taken = [(f"{split}\0", _stem(name)[0]) for split in splits for name in named.values()]
+    return SampleNames(named, FileNames(texts, taken=taken))
 
 
 def _is_image(feature: Feature | None, value: Any) -> bool:
@@ -332,6 +377,13 @@ def _is_image(feature: Feature | None, value: Any) -> bool:
 def _suffix_of(data: bytes) -> str:
     kind = kind_of_bytes(data[:512])
     return kind.suffixes[0][1:] if kind is not None and kind.suffixes else "bin"
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Write a file that only one record becomes; a run that was stopped may have written the same one."""
+    if path.exists() and path.read_bytes() != data:
+        raise FileProblem(path, "two records would become this file", help=["Choose another format."])
+    _write_once(path, data)
 
 
 def _write_once(path: Path, data: bytes) -> None:
@@ -351,6 +403,7 @@ FORMATS: dict[str, Callable[[Path, ExportedPart, Content, Iterator[dict[str, Col
 }
 EXPORT_NAME = "_export.json"  # written last: if it exists, the export is complete
 _JOURNAL = "_exporting"
+_MEMBERS = ("cls", "txt", "json", "npy", *(suffix[1:] for suffix in suffixes_of("images")))  # what else samples have
 _PART_RECORDS = 10_000  # of a selection, which has no shards of its own
 _BLOCK_BYTES = 16 << 20
 _BLOCK_RECORDS = 4096
@@ -391,12 +444,17 @@ def export_dataset(
         need_arrow("export --format parquet")
     splits = _splits(data)
     folder = as_path(out)
-    content = Content(splits[0].schema, splits[0].label, tuple(splits[0].classes))
+    content = Content(splits[0].schema, splits[0].label, tuple(splits[0].classes), _name_features(splits[0].schema))
     if format == "tfds" and (why := why_no_form(content.schema)) is not None:
         raise BushelError(f"TensorFlow Datasets has no form for these records: {why}")
-    parts = [part for split in splits for part in _parts(split)]
+    split_names = name_each((split.name for split in splits), taken=(EXPORT_NAME, _JOURNAL))
+    parts = [part for split in splits for part in _parts(split, split_names[split.name])]
+    by_name = {split.name: split for split in splits}
+    if format == "folder":
+        _main_feature(content)  # there must be one, before all keys are read
+        content = replace(content, samples_named=_name_samples(by_name, parts, content, on_fault))
     journal = _begin(folder, _identity(splits, format), overwrite=overwrite)
-    export = _Export(folder, journal, format, {split.name: split for split in splits}, content, on_fault)
+    export = _Export(folder, journal, format, by_name, content, on_fault)
     return export.run(parts, progress)
 
 
@@ -410,12 +468,19 @@ def _splits(data: Any) -> list[Split]:
     return found
 
 
-def _parts(split: Split) -> list[ExportedPart]:
+def _name_features(schema: Schema) -> dict[str, FileName]:
+    """Names for the files of features. A dot ends the name of a feature in a tar."""
+    plain = {name: re.sub(r"[^\w-]", "_", name) for name in schema}
+    names = FileNames((("", text) for text in plain.values()), taken=[("", word) for word in _MEMBERS])
+    return {name: names.name(text, number) for number, (name, text) in enumerate(plain.items())}
+
+
+def _parts(split: Split, split_name: FileName) -> list[ExportedPart]:
     """The shards of a split, or pieces of a selection."""
     whole = split.rows is None and len(split.shards.shards) > 0
     edges = split.shards.first.tolist() if whole else [*range(0, len(split), _PART_RECORDS), len(split)]
     pairs = [(begin, end) for begin, end in pairwise(edges) if end > begin]
-    return [ExportedPart(split.name, number, len(pairs), *pair) for number, pair in enumerate(pairs)]
+    return [ExportedPart(split.name, split_name, number, len(pairs), *pair) for number, pair in enumerate(pairs)]
 
 
 def _identity(splits: Sequence[Split], format: str) -> str:
@@ -482,20 +547,7 @@ class _Export:
         return part
 
     def _blocks(self, part: ExportedPart, skipped: list[int]) -> Iterator[dict[str, Column]]:
-        split = self.splits[part.split]
-        size = split.shards.record_bytes()
-        step = max(1, min(_BLOCK_RECORDS, int(_BLOCK_BYTES / size))) if size and size != float("inf") else 256
-        rows: NDArray[np.int64] = (
-            np.arange(part.first, part.end) if split.rows is None else split.rows[part.first : part.end]
-        )
-        for at in range(0, len(rows), step):
-            some = rows[at : at + step]
-            if self.on_fault == "skip":
-                usable = split.usable(some)
-                skipped += np.setdiff1d(some, usable).tolist()
-                some = usable
-            if len(some):
-                yield split.read(some)
+        return _read_blocks(self.splits[part.split], part.first, part.end, self.on_fault, skipped)
 
     def _finish(self, parts: Sequence[ExportedPart], resumed: int) -> Exported:
         notes, skipped, records = Counter[str](), 0, Counter[str]()
@@ -522,6 +574,23 @@ class _Export:
             file.write(msgspec.json.format(msgspec.json.encode(exported), indent=2))
         shutil.rmtree(self.journal)
         return exported
+
+
+def _read_blocks(
+    split: Split, first: int, end: int, on_fault: str, skipped: list[int], columns: Sequence[str] | None = None
+) -> Iterator[dict[str, Column]]:
+    """Some records of a split, a few MiB at a time."""
+    size = split.shards.record_bytes()
+    step = max(1, min(_BLOCK_RECORDS, int(_BLOCK_BYTES / size))) if size and size != float("inf") else 256
+    rows: NDArray[np.int64] = np.arange(first, end) if split.rows is None else split.rows[first:end]
+    for at in range(0, len(rows), step):
+        some = rows[at : at + step]
+        if on_fault == "skip":
+            usable = split.usable(some)
+            skipped += np.setdiff1d(some, usable).tolist()
+            some = usable
+        if len(some):
+            yield split.read(some, columns)
 
 
 def summary_of(exported: Exported) -> list[str]:

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,20 @@ def shards(tmp_path: Path) -> Path:
     """A dataset of three splits."""
     bushel.build([{"x": n} for n in range(60)], tmp_path / "data", split="80/10/10", run=bushel.Run(workers=1))
     return tmp_path / "data"
+
+
+@pytest.mark.parametrize("name", ["../../../ESCAPED", "/abs/NAME", "a/b", "..", "", "a\x1b[31m", "a\\b", "nul"])
+def test_a_split_that_cannot_be_the_name_of_a_file_is_refused_when_the_manifest_is_read(
+    shards: Path, name: str
+) -> None:
+    manifest = json.loads((shards / "dataset.json").read_text())
+    manifest["splits"] = {name: manifest["splits"]["train"]}
+    (shards / "dataset.json").write_text(json.dumps(manifest))
+    for reading in (read_manifest, bushel.open, lambda path: bushel.export_dataset(path, shards.parent / "out")):
+        with pytest.raises(FormatError, match="is not the name of a split: it cannot be the name of a file") as caught:
+            reading(shards)
+        assert "\x1b" not in str(caught.value)
+    assert sorted(path.name for path in shards.parent.iterdir()) == ["data"]
 
 
 def test_reading_a_folder_misses_no_shard_of_its_manifest(shards: Path) -> None:

@@ -34,6 +34,7 @@ from bushel.storage import (
     write_whole,
 )
 from bushel.storage.file_kinds import Compression
+from bushel.storage.file_names import is_plain_name
 
 FORMAT = 1
 MANIFEST_NAME = "dataset.json"
@@ -180,6 +181,9 @@ def artifacts_folder(folder: AnyPath, manifest: Manifest) -> Path:
 
 def _check_shards(manifest: Manifest, path: Path) -> None:
     for name, split in manifest.splits.items():
+        if not is_plain_name(name):  # it becomes part of the names of files
+            problem = f"splits: {printable(name)!r} is not the name of a split: it cannot be the name of a file"
+            raise FormatError(path, problem, help=[_without(path)])
         for number, shard in enumerate(split.shards):
             if (why := _why_not(shard, path.parent)) is not None:
                 problem = f"splits.{printable(name)}.shards[{number}]: {why}"
