@@ -270,7 +270,9 @@ def test_smote_says_what_it_cannot_make(tmp_path):
     with pytest.raises(BushelError, match="samples are made from complete ones, and 'a' is missing in some"):
         build(bushel.sources.arrays(columns), tmp_path / "nan", balance="smote", run=Run(workers=1))
     alone = {**table(), "label": (np.arange(600) == 7).astype(np.int64)}
-    with pytest.raises(BushelError, match="smote needs two samples of each class, and one class has 1"):
+    with pytest.raises(
+        BushelError, match="smote needs two samples of each class in the train split, and one class has 1"
+    ):
         build(bushel.sources.arrays(alone), tmp_path / "alone", balance="smote", run=Run(workers=1))
 
 

@@ -197,7 +197,7 @@ def test_a_build_that_was_stopped_after_fitting_does_not_fit_again(tmp_path, rea
 def test_a_dataset_without_a_train_split_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(BushelError) as caught:
         build(Numbers(100), tmp_path / "out", transforms=[Centred("x")], split={"a": 1.0}, run=Run(workers=1))
-    assert str(caught.value) == "transforms are fitted on the split 'train', and there is none; there are a"
+    assert "Centred learns from the split 'train', and there is none; the splits are a" in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 

@@ -234,7 +234,7 @@ def test_pickles_recipes_and_separate_features(tmp_path: Path) -> None:
         ({"ranges": {"x": [1, 0]}}, ValueError, "must be the lowest and the highest value"),
         ({"every": -1}, ValueError, "every must be above 0, got -1"),
         ({"gap": "often"}, ValueError, "gap must be a number, or one of auto, none; got 'often'"),
-        ({"columns": ["what"]}, FileProblem, "the column 'what' must hold one number per row"),
+        ({"columns": ["what"]}, FileProblem, "windows are made of numbers, and the column 'what' does not"),
         ({"missing": "guess"}, ValueError, "missing must be a number, or one of refuse, previous, linear; got 'guess'"),
         ({"time_split": "80/30"}, ValueError, "time_split must sum to 100, got '80/30', which sums to 110"),
         ({"time_split": "a/b"}, ValueError, "time_split must be as 80/10/10 or train=0.8,val=0.2; got 'a/b'"),

@@ -55,6 +55,7 @@ from bushel.building.tasks import Job, Task, give_back_memory, memory_of, perfor
 from bushel.errors import (
     BushelWarning,
     FileProblem,
+    MissingName,
     Stopped,
     TooManyRefused,
     in_python,
@@ -374,7 +375,7 @@ class _Build:
                 made, looked.sizes, looked.schema, shard_size=self.recipe.shard_size, shards=self.recipe.shards
             )
             return made, replace(encoder, schema=looked.schema)
-        except NothingLearnt:
+        except (NothingLearnt, MissingName):
             self.output.give_up()
             raise
 
@@ -546,7 +547,8 @@ def _lost_classes(made: Plan, manifest: Manifest) -> list[str]:
     for name, counts in made.facts.label_counts.items():
         written = manifest.splits[name].label_counts if name in manifest.splits else {}
         lost = [label for label, count in counts.items() if count and not written.get(label)]
-        if lost:
+        is_counted = written or not (name in manifest.splits and manifest.splits[name].records)
+        if lost and is_counted:  # classes are not counted if a transform made something else of the label
             more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
             said = ", ".join(map(repr, lost[:5]))
             found.append(f"no record in {name} of {said}{more}: every sample of it was refused")

@@ -405,6 +405,9 @@ class _Work:
             return {}
         if labels.task == "classification" and file.labels:
             return count_labels(labels, np.concatenate(file.labels))
+        stored = self.job.encoder.schema.features.get(labels.feature)
+        if labels.task == "classification" and (stored is None or stored.shape != () or stored.dtype != "int64"):
+            return {}  # a transform made something else of it, such as a vector
         return count_labels(labels, _flat(_read_column(file.path, labels.feature)))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bushel.cli.build_flags import BUILD_FLAGS, balance_of, changes_of, help_on_sources
+from bushel.cli.build_flags import BUILD_FLAGS, balance_of, changes_of, help_on_sources, why_missing
 from bushel.cli.file_commands import print_savings
 from bushel.cli.flags import (
     Grouped,
@@ -26,7 +27,7 @@ from bushel.cli.flags import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bushel.building import Built, Outline, Recipe
     from bushel.building.engines import BuildProgress
@@ -76,7 +77,9 @@ def build(
 
     recipe, params = _recipe(ctx, source), ctx.params
     if only_plan:
-        _show_plan(bushel.plan(None, recipe, workers=params["workers"]), as_json=as_json)
+        with _explained(recipe):
+            outline = bushel.plan(None, recipe, workers=params["workers"])
+        _show_plan(outline, as_json=as_json)
         return
     if out is None and recipe.out is None:
         raise click.UsageError("give OUT, the folder to write")
@@ -84,7 +87,7 @@ def build(
     with show_progress(_step) as progress:
         run = Run(**{name: params[name] for name in _OF_RUN}, engine=engine, progress=progress)
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _explained(recipe):
                 warnings.simplefilter("ignore", BushelWarning)  # it is printed with the rest
                 warnings.simplefilter("always", WaitingWarning)
                 built = bushel.build_recipe(recipe, out, run=run)
@@ -98,6 +101,19 @@ def build(
     if timings and not as_json:
         print_timings(built.timings)
     sys.exit(0 if built.is_acceptable else 1)
+
+
+@contextmanager
+def _explained(recipe: Recipe) -> Iterator[None]:
+    """Add to a name that is missing which option took it away."""
+    from bushel.errors import MissingName
+
+    try:
+        yield
+    except MissingName as error:
+        if why := why_missing(error.name, recipe.source):
+            error.help = (why, *error.help)[:2]
+        raise
 
 
 def _recipe(ctx: click.Context, source: str) -> Recipe:

@@ -21,7 +21,7 @@ from bushel.sources.opening import SOURCES, kind_of
 from bushel.sources.protocol import options_of
 from bushel.storage.file_kinds import SHARD_CODECS
 
-__all__ = ["BUILD_FLAGS", "changes_of", "help_on_sources"]
+__all__ = ["BUILD_FLAGS", "changes_of", "help_on_sources", "why_missing"]
 
 
 def _source(group: str, kind: str, *names: str, rare: bool = True, **more: Any) -> list[Any]:
@@ -174,6 +174,7 @@ def help_on_sources() -> dict[str, str]:
 
 def changes_of(given: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
     """The fields of a recipe that flags change; `source` is its source table, which is changed in place."""
+    _refuse_together(given)
     source |= _source_table(given)
     changes: dict[str, Any] = {}
     if tables := [*_image_tables(given, source), *_column_tables(given), *text_tables(given)]:
@@ -206,6 +207,39 @@ def _source_table(given: dict[str, Any]) -> dict[str, Any]:
         height, width = parse_size(given["tiles"], "tiles")
         table |= {"kind": "tiles", "height": height, "width": width}
     return table | {name: _as_taken(name, value) for name, value in settings(given.get("set", ())).items()}
+
+
+_CHOOSES = {"windows": "series", "tiles": "tiles"}  # flags that choose a kind of source
+_MADE = {
+    "series": "windows have key, label, values and their times",
+    "tiles": "tiles have an image, its place and size",
+}
+
+
+def _refuse_together(given: dict[str, Any]) -> None:
+    """Refuse a flag for another kind of source than the one that `--windows` or `--tiles` chooses."""
+    for chooser, kind in _CHOOSES.items():
+        options = options_of(SOURCES[kind])
+        others = [name for name in (*_AS_GIVEN, "columns", "rename", "type") if name in given]
+        names = {"type": "types"}
+        if chooser in given and (left := [name for name in others if names.get(name, name) not in options]):
+            flag = left[0].replace("_", "-")
+            raise click.UsageError(f"--{flag} cannot go with --{chooser}: the source {kind} has no such option")
+
+
+def why_missing(name: str, source: dict[str, Any]) -> str:
+    """Which flag took a column away that another one names; empty if none did."""
+    renamed = {old: new for old, new in dict(source.get("rename", {})).items() if old == name}
+    if renamed:
+        return f"--rename {name}={renamed[name]} gave it another name, which later options use."
+    for chooser, kind in _CHOOSES.items():
+        if source.get("kind") == kind:
+            return f"--{chooser} makes other samples of what was read: {_MADE[kind]}."
+    if source.get("verify") == "none" and name.rpartition("/")[2] in ("height", "width", "channels"):
+        return "--verify none does not look at images, so their sizes are unknown."
+    if source.get("columns") and name not in source["columns"]:
+        return f"--columns {','.join(source['columns'])} leaves it out."
+    return ""
 
 
 def _as_taken(name: str, value: Any) -> Any:

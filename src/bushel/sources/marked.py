@@ -17,7 +17,7 @@ from bushel.data.samples import column_of, sample_at
 from bushel.data.schema import Schema
 from bushel.errors import BushelError, FileProblem, FormatError
 from bushel.records.index import sha256_of
-from bushel.sources.protocol import Block, Listing, Reads, Refused, Source
+from bushel.sources.protocol import Block, Listing, Reads, Refused, Source, SourceOver
 from bushel.storage import AnyPath, as_path
 
 __all__ = [
@@ -125,7 +125,7 @@ def _rows_of(source: Source, partition: int, marks: dict[Any, Mark]) -> Iterator
 
 
 @dataclass(frozen=True)
-class Marked:
+class Marked(SourceOver):
     """A source after marks. Rows that are left take the numbers of those that are dropped."""
 
     source: Source
@@ -134,11 +134,6 @@ class Marked:
     labels: dict[int, dict[int, Mark]]
     counted: dict[str, int]
     digest: str
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "source":  # while it is being unpickled, there is no source yet
-            raise AttributeError(name)
-        return getattr(self.source, name)  # attributes that only some sources have: split, group, label
 
     @property
     def reads(self) -> Reads:

@@ -33,6 +33,7 @@ __all__ = [
     "Reads",
     "Refused",
     "Source",
+    "SourceOver",
     "as_given",
     "check_names",
     "check_values",
@@ -121,6 +122,22 @@ class Source(Protocol):
     def describe(self) -> dict[str, Any]:
         """The `[source]` table of a recipe that makes this source again."""
         ...
+
+
+class SourceOver:
+    """A source over another one, whose rows have other numbers: it passes on the facts that only some sources have.
+
+    It passes on nothing else. Whatever takes or gives rows must be a method here, or rows are mistaken for others.
+    """
+
+    _FACTS = frozenset(("split", "group", "label", "numbers_rows", "any_thread", "decodes_in_threads", "class_folder"))
+    _METHODS = frozenset(("knows", "spool"))  # of the columns and files of the source
+    source: Source
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._FACTS and name not in self._METHODS:
+            raise AttributeError(name)
+        return getattr(self.source, name)
 
 
 _HASHED_WHOLE = 64 << 20  # bytes of an array that is hashed whole; a larger one is sampled evenly, to this size

@@ -220,7 +220,9 @@ def _numbers(column: Column, name: str, where: str) -> Floats:
             return found
     if not isinstance(column, np.ndarray) or column.ndim != 1:
         raise FileProblem(
-            where, f"the column {name!r} must hold one number per row", help=["Choose the sensors: --columns A,B"]
+            where,
+            f"windows are made of numbers, and the column {name!r} does not hold one number per row",
+            help=["Choose the sensors: --columns A,B"],
         )
     return column.astype(np.float64)
 

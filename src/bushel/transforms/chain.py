@@ -416,7 +416,7 @@ def check_features(transforms: Sequence[Transform], known: Iterable[str]) -> Non
         if touches is None:  # it may make any feature
             return
         feature = getattr(transform, "feature", None)
-        if isinstance(feature, str) and feature not in names and not _overlap({feature}, names):
+        if isinstance(feature, str) and not any(f"{name}/".startswith(f"{feature}/") for name in names):
             raise MissingName("feature", feature, sorted(names), where=f"transform {name_of(type(transform))}")
         names |= touches
 

@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.building.planning import plan as plans
-from bushel.building.planning.draft import Draft, Frozen, list_source, load_source, make_plan, pickled_source
+from bushel.building.planning.draft import (
+    Draft,
+    Frozen,
+    division_of,
+    list_source,
+    load_source,
+    make_plan,
+    pickled_source,
+)
 from bushel.building.planning.plan import Plan
 from bushel.building.planning.probe import NothingProbed, PartitionRows, Probe, ReadRows, probe, read_rows
 from bushel.building.planning.synthesis import balanced_source, repeat_key, save_repeats
@@ -23,14 +31,14 @@ from bushel.building.recipe import Balance, Recipe
 from bushel.building.record_encoding import BlockEncoder
 from bushel.data.categories import are_numbers, hash_values
 from bushel.data.columns import BytesColumn
-from bushel.data.splits import draw, ordered_rows
+from bushel.data.splits import TRAIN, draw, ordered_rows
 from bushel.errors import BushelError, MissingName
 from bushel.parallel import Helpers, Stopwatch, available_cores, do_all
 from bushel.records.manifest import Balanced
 from bushel.sources.opening import open_any, open_source
 from bushel.sources.protocol import Block, Source
 from bushel.transforms import Transform
-from bushel.transforms.by_name import make_transforms
+from bushel.transforms.by_name import make_transforms, name_of
 from bushel.transforms.chain import check_features, needs_fit
 
 if TYPE_CHECKING:
@@ -280,10 +288,23 @@ def plan_build(
             balance(draft, folder)
             draft.source = balanced_source(source, folder, draft.originals)
         draft.note_imbalance()
+        _check_that_some_train(draft, encoder.transforms)
     with stage("probe"):
         looked = _probed(draft, encoder, frozen, _reading(draft.source, folder, helpers))
     with stage("plan"):
         return draft.finish(folder, looked, is_fitted=not any(map(needs_fit, encoder.transforms)))
+
+
+def _check_that_some_train(draft: Draft, transforms: Sequence[Transform]) -> None:
+    """Refuse transforms that learn, if there is no train split to learn from."""
+    learning = [name_of(type(transform)) for transform in transforms if needs_fit(transform)]
+    if learning and draft.frozen is None and draft.train not in draft.ordered:
+        column = division_of(draft.source, draft.recipe).split_column
+        whose = f" of {column!r}" if column else ""
+        raise BushelError(
+            f"{learning[0]} learns from the split {TRAIN!r}, and there is none; "
+            f"the splits{whose} are {', '.join(draft.ordered)}"
+        )
 
 
 def _reading(source: Source, folder: Path, helpers: Helpers) -> ReadRows | None:

@@ -18,7 +18,7 @@ from bushel.data.categories import hash_values
 from bushel.data.columns import BytesColumn, Column, Ragged, count_of, take
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, MissingName, missing_package
-from bushel.sources.protocol import Block, Listing, Refused, Source
+from bushel.sources.protocol import Block, Listing, Refused, Source, SourceOver
 from bushel.storage import map_array, write_whole
 
 __all__ = ["BalancedSource", "add_made", "balanced_source", "repeat_key"]
@@ -51,18 +51,13 @@ def save_made(folder: Path, columns: dict[str, Column]) -> None:
         file.write(pickle.dumps(columns))
 
 
-class BalancedSource:
+class BalancedSource(SourceOver):
     """The repeats of each partition follow its rows; samples made from others follow all partitions."""
 
     def __init__(self, source: Source, folder: Path, originals: list[int]) -> None:
         self.source, self.folder, self.originals = source, folder, originals
         self.reads: Literal["random", "sequence"] = source.reads
         self.has_made = (folder / MADE_NAME).exists()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "source":
-            raise AttributeError(name)
-        return getattr(self.source, name)  # attributes that only some sources have: split, group, label
 
     @cached_property
     def _repeats(self) -> Rows:
@@ -327,7 +322,10 @@ def _resampled(
         return values[:0], classes[:0]
     smallest = min(counts.get(code, 0) for code in asked)
     if smallest < 2:
-        raise BushelError(f"{balance.method} needs two samples of each class, and one class has {smallest}")
+        raise BushelError(
+            f"{balance.method} needs two samples of each class in the train split, and one class has {smallest}",
+            help=["Repeat samples (--balance oversample), or divide every class alike: --split 80/20 --stratify COL"],
+        )
     scale = values.std(axis=0)
     scale[(scale == 0) | np.isin(np.arange(len(scale)), list(places))] = 1.0
     neighbours = min(balance.neighbours, smallest - 1)
