@@ -1,5 +1,15 @@
 """Run the command line: python -m bushel."""
 
-from bushel.cli import main
+import sys
+from pathlib import Path
 
-main()
+
+def _main() -> None:
+    if sys.path and sys.path[0] in ("", str(Path.cwd())):  # the working folder may be data, and data is not code
+        del sys.path[0]
+    from bushel.cli import main
+
+    main()
+
+
+_main()

@@ -105,6 +105,36 @@ COMMANDS = [
 ]
 
 
+INSIDE = [
+    ["check", "*.tfrecord"],
+    ["check", "train-00000-of-00001.tfrecord"],
+    ["check", "./train-*"],
+    ["check", "dataset.json"],
+    ["check", "../elsewhere/*.tfrecord", "--against", "."],
+    ["check", "../elsewhere", "--against", "*.tfrecord"],
+    ["check", "../elsewhere/x.tfrecord"],
+    ["check", "../elsewhere", "--contract", "contract.json"],
+    ["explain", "ORD001"],
+    ["train", ".", "--out", "../runs", "--epochs", "1", "--label", "label"],
+    ["export", ".", "../rows", "--format", "jsonl"],
+    ["info", "."],
+]
+
+
+@pytest.mark.parametrize("arguments", INSIDE, ids=" ".join)
+def test_no_command_runs_what_is_in_the_folder_of_the_data_when_it_is_started_there(
+    place: Path, arguments: list[str]
+) -> None:
+    data = place / "data"
+    (place / "elsewhere").mkdir()
+    shutil.copy(data / "train-00000-of-00001.tfrecord", place / "elsewhere" / "x.tfrecord")
+    for name in ("numpy", "msgspec", "click", "keras", "tensorflow", "av", "pyarrow", "json", "sitecustomize"):
+        (data / f"{name}.py").write_text(f"open({str(place / 'ran')!r}, 'w')")
+    done = subprocess.run([sys.executable, "-m", "bushel", *arguments], cwd=data, capture_output=True, check=False)
+    assert done.returncode in (0, 1, 2), done.stderr.decode()
+    assert not (place / "ran").exists()
+
+
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_no_command_runs_what_data_names(place: Path, arguments: list[str]) -> None:
     command = [sys.executable, "-m", "bushel", *arguments]

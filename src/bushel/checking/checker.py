@@ -144,7 +144,8 @@ def check(
             crew.hire(0, _MODULES)  # which they import while this process imports the rules
         all_rules()
         stack.enter_context(rules_as_they_were())
-        settings = load_settings(disk_folders(paths or ()), trust_settings=trust_settings, rules=rules)
+        given = [*(paths or ()), *(_paths_of(against) or ()), model, contract, schema]
+        settings = load_settings(given, trust_settings=trust_settings, rules=rules)
         checks = _Checks(_select(settings, select, ignore), plan or ReadingPlan(), progress, engine, crew)
         stack.enter_context(closing(checks))
         try:

@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bushel.errors import FormatError, MissingName
-from bushel.storage import AnyPath, write_whole
+from bushel.storage import AnyPath, data_folders, is_data, write_whole
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 Confidence: TypeAlias = Literal["proven", "likely", "hint"]
@@ -154,10 +154,10 @@ class _File(msgspec.Struct, frozen=True):
     check: CheckSettings = CheckSettings()
 
 
-def load_settings(
-    data: Iterable[Path], *, trust_settings: bool = False, rules: Iterable[AnyPath] = ()
-) -> CheckSettings:
+def load_settings(data: Iterable[Any], *, trust_settings: bool = False, rules: Iterable[AnyPath] = ()) -> CheckSettings:
     """Join the settings of the working folder and, if they are trusted, of the data; load the rules that are trusted.
+
+    `data` is everything that was given and is not code.
 
     A dataset comes from somebody else: Python that its folder names never runs, and what it leaves out of a report
     does so only with `trust_settings`. A working folder that is in the data is part of it.
@@ -165,9 +165,10 @@ def load_settings(
     for name in rules:
         _load_rules(Path(name), said_by=Path(name))
     joined = CheckSettings()
-    folders = [folder.resolve() for folder in data]
-    is_in_data = any(Path.cwd().resolve().is_relative_to(folder) for folder in folders)
-    for folder in dict.fromkeys([Path(), *data]):
+    folders = data_folders(data)
+    here = Path.cwd().resolve()
+    is_in_data = is_data(here, folders)
+    for folder in [Path(), *(folder for folder in folders if folder != here)]:
         path = folder / SETTINGS_NAME
         if not path.is_file():
             continue

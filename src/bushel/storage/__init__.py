@@ -45,6 +45,8 @@ from bushel.storage.listing import sibling as sibling
 from bushel.storage.listing import sizes_in as sizes_in
 from bushel.storage.listing import tfds_folder as tfds_folder
 from bushel.storage.listing import witnesses as witnesses
+from bushel.storage.trust import data_folders as data_folders
+from bushel.storage.trust import is_data as is_data
 from bushel.storage.whole_files import Status as Status
 from bushel.storage.whole_files import check_writable as check_writable
 from bushel.storage.whole_files import copy_file as copy_file

@@ -559,7 +559,7 @@ def _verify(contract: Contract, entries: list[_Entry], made: Path, format: Forma
         return set()
     path = made / _FILES[format]
     done = subprocess.run(
-        [sys.executable, "-c", _ASK, str(path), format],
+        [sys.executable, "-P", "-c", _ASK, str(path), format],
         input=json.dumps(cases),
         capture_output=True,
         text=True,
