@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, take
 from bushel.data.schema import Feature, Schema
 from bushel.records.manifest import read_manifest
-from bushel.sources import Block, Listing, Refused
+from bushel.sources import Block, Listing, Refused, Source
 
 CLASSES = ["bird", "cat", "dog"]
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(Source):
     """Samples made of their number; some may be refused, and reading may leave marks to count."""
 
     rows: int = 1000

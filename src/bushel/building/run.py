@@ -418,7 +418,7 @@ class _Build:
         engine = self.engine
         if self.run.workers is not None or not isinstance(engine, LocalEngine) or engine.is_started:
             return engine
-        if not _is_short(made, engine.workers, in_threads=getattr(self.source, "decodes_in_threads", False)):
+        if not _is_short(made, engine.workers, in_threads=self.source.decodes_in_threads):
             return engine
         engine.close()  # workers would start meanwhile
         return LocalEngine(1)
@@ -479,8 +479,7 @@ class _Build:
 
     def _spool(self) -> None:
         """Have the source write what its workers map into the journal, which all machines see."""
-        if (spool := getattr(self.source, "spool", None)) is not None:
-            spool(self.journal.spool)
+        self.source.spool(self.journal.spool)
 
     def _check_refused(self, refused: int, done: Mapping[str, Outcome], job: Job) -> None:
         if job.max_refused is None or refused <= job.max_refused:

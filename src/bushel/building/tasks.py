@@ -297,9 +297,8 @@ class _Work:
 
     def _blocks(self, asked: Iterator[_Asked]) -> Iterator[tuple[_Asked, Block | None]]:
         """The blocks of what was asked for, and None at the end of each."""
-        read = self._source.read
-        if self.job.encoder.decodes == "image":  # damaged images are found on the way
-            read = getattr(self._source, "read_undecoded", read)
+        is_decoded = self.job.encoder.decodes == "image"
+        read = self._source.read_undecoded if is_decoded else self._source.read
         for one in asked:
             for block in read(one.partition, one.rows):
                 yield one, block
@@ -308,7 +307,7 @@ class _Work:
     def _blocks_ahead(self, asked: Iterator[_Asked]) -> Any:
         """The same; the next is read in a thread, if the source may be and this process has more than one core."""
         blocks = self._blocks(asked)
-        is_ahead = getattr(self._source, "any_thread", False) and available_cores() > 1
+        is_ahead = self._source.any_thread and available_cores() > 1
         return iterate_ahead(blocks, _BLOCKS_AHEAD) if is_ahead else blocks
 
     def _from_runs(self) -> Iterator[InOrder]:

@@ -105,8 +105,8 @@ def open_raw(
         stratify=stratify,
         requested_group=group,
         seed=seed,
-        own_split=getattr(opened, "split", None),
-        own_group=getattr(opened, "group", None),
+        own_split=opened.split,
+        own_group=opened.group,
     )
     return _dataset(opened, division, label, is_shuffled=order == "shuffled")
 
@@ -145,7 +145,7 @@ def _list(source: Source, names: Sequence[str], label: str | None) -> _Listed:
 
 def _dataset(source: Source, division: Division, label: str | None, *, is_shuffled: bool) -> Dataset:
     features = source.schema().features
-    label = label or getattr(source, "label", None) or ("label" if "label" in features else None)
+    label = label or source.label or ("label" if "label" in features else None)
     names = list(dict.fromkeys([*([label] if label else []), *division.columns]))
     listed = _list(source, names, label)
     labels = labels_of(listed.columns[label]) if label is not None else None

@@ -40,7 +40,7 @@ from bushel.sources.in_memory import (
     rows_that_fit,
     typed,
 )
-from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of, fingerprint_of_arrays
+from bushel.sources.protocol import Block, Listing, Refused, Source, fingerprint_of, fingerprint_of_arrays
 from bushel.sources.tables.arrow import BadRows, feature_of, flatten, to_column
 from bushel.storage import as_path, leaves, local_copy, open_to_read
 
@@ -370,7 +370,7 @@ def _map_member(path: Path, info: zipfile.ZipInfo) -> NDArray[Any]:
     return np.asarray(np.memmap(path, dtype, "r", at, shape, order))
 
 
-class ArraySource:
+class ArraySource(Source):
     """Samples from columns that are in memory or mapped; reads at random, in one partition."""
 
     reads: Literal["random", "sequence"] = "random"

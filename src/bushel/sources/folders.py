@@ -29,7 +29,7 @@ from bushel.data.columns import (
 )
 from bushel.data.splits import split_of_name
 from bushel.parallel import Ahead, Helpers, do_all
-from bushel.sources.protocol import Listing, fingerprint_of
+from bushel.sources.protocol import Listing, Source, fingerprint_of
 from bushel.storage import FolderPart, Scanner, as_path, scanner_of
 from bushel.storage.file_kinds import KINDS, suffixes_of
 
@@ -319,21 +319,17 @@ def digest_of(files: FileList) -> str:
 
 
 @dataclass(eq=False, kw_only=True)
-class FolderSource:
+class FolderSource(Source):
     """What sources of files in folders share: the files, and labels and splits from folder names."""
 
     takes: ClassVar[str]  # a source of `file_kinds`, such as images
     any_thread: ClassVar[bool] = True
+    has_class_folders: ClassVar[bool] = True
     path: str
     class_folder: ClassFolder
     recipe: dict[str, Any]
     spooled: Path | None = None
     left_out: dict[str, int] = field(default_factory=dict)  # when it was pickled
-
-    @property
-    def group(self) -> str | None:
-        """The column that names the file, where a file is cut into several samples."""
-        return None
 
     @cached_property
     def root(self) -> str:

@@ -23,7 +23,7 @@ from bushel.data.samples import are_images, as_column, feature_of, fits, to_colu
 from bushel.data.schema import RAW_DTYPES, Feature, Schema
 from bushel.data.splits import split_of_name
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
+from bushel.sources.protocol import Block, Listing, Refused, Source, fingerprint_of
 from bushel.sources.tables import arrow
 
 __all__ = [
@@ -162,7 +162,7 @@ def iterable(samples: Samples | Callable[[], Samples], *, key: str | None = None
     return IterableSource(samples, key)
 
 
-class IterableSource:
+class IterableSource(Source):
     """Samples from Python; reads in sequence, in one partition."""
 
     reads: Literal["random", "sequence"] = "sequence"

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, take
 from bushel.data.samples import column_of, sample_at
-from bushel.data.schema import Schema
 from bushel.errors import BushelError, FileProblem, FormatError
 from bushel.records.index import sha256_of
-from bushel.sources.protocol import Block, Listing, Reads, Refused, Source, SourceOver
+from bushel.sources.protocol import Block, Listing, Refused, Source, SourceOver
 from bushel.storage import AnyPath, as_path
 
 __all__ = [
@@ -116,9 +115,9 @@ def _rows_of(source: Source, partition: int, marks: dict[Any, Mark]) -> Iterator
         for row, key in enumerate(source.list(partition, []).keys):
             if (mark := marks.get((key.decode("utf-8", "backslashreplace"), "", -1))) is not None:
                 yield row, mark
-    files: Sequence[str] = getattr(source, "files", ())
-    if any(mark.sha256 for mark in marks.values() if not mark.key) and len(files) == source.partitions():
-        digest = sha256_of(as_path(files[partition]))
+    file = source.file_of(partition)
+    if file is not None and any(mark.sha256 for mark in marks.values() if not mark.key):
+        digest = sha256_of(file)
         for mark in marks.values():
             if not mark.key and mark.sha256 == digest:
                 yield mark.record, mark
@@ -134,19 +133,6 @@ class Marked(SourceOver):
     labels: dict[int, dict[int, Mark]]
     counted: dict[str, int]
     digest: str
-
-    @property
-    def reads(self) -> Reads:
-        """As the source does."""
-        return self.source.reads
-
-    def partitions(self) -> int:
-        """Those of the source."""
-        return self.source.partitions()
-
-    def schema(self) -> Schema:
-        """The schema of the source."""
-        return self.source.schema()
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
         """What is left of the source's listing; the first partition counts what was marked."""

@@ -116,9 +116,10 @@ def _exported_images(folder: Path) -> str | None:
 
 def open_any(given: Any, helpers: Helpers = None) -> Source:
     """The source itself, or the source for a path, arrays in memory or samples from Python."""
+    if isinstance(given, Source):
+        return given
     if hasattr(given, "fingerprint") and hasattr(given, "partitions"):
-        source: Source = given
-        return source
+        raise TypeError(f"a source must be a subclass of bushel.sources.Source, and {type(given).__name__} is not")
     if isinstance(given, str | os.PathLike):
         return open_source(given, helpers=helpers)
     if hasattr(given, "save_to_disk"):

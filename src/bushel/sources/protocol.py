@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from os import PathLike
+from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -78,66 +80,161 @@ class Block:
     decoded: Callable[[], Block] | None = None
 
 
-class Source(Protocol):
+class Source(ABC):
     """Where samples come from, in one or several partitions. A value that is cheap to pickle.
 
-    If samples already have a split, the attribute `split` names the column that holds it; it can be listed, but need
-    not be a feature. If samples belong together (windows of a series, tiles of an image), the attribute `group` names
-    the column of their groups, by which shares are drawn. The attribute `label` is the name of the label if that is
-    not `label`. `any_thread` is true if it need not be read in the thread that made it, and `decodes_in_threads` if it
-    decodes in threads, so that a short build starts no processes. `numbers_rows` is true if keys are made from row
-    numbers, so that no two are the same. Missing values are rows of a `Ragged` that are not present.
+    What is not abstract has a default: a source states only what is true of it. Missing values are rows of a `Ragged`
+    that are not present.
     """
 
-    reads: Reads
+    @property
+    @abstractmethod
+    def reads(self) -> Reads:
+        """Whether rows are read at random, or all of them in sequence."""
 
+    @property
+    def split(self) -> str | None:
+        """The column that holds the split, if samples have one. It can be listed, but need not be a feature."""
+        return None
+
+    @property
+    def group(self) -> str | None:
+        """The column of what belongs together (windows of a series, tiles of an image): shares are drawn by it."""
+        return None
+
+    @property
+    def label(self) -> str | None:
+        """The name of the label, if that is known and not `label`."""
+        return None
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether keys are made from row numbers, so that no two are the same."""
+        return False
+
+    @property
+    def has_class_folders(self) -> bool:
+        """Whether folders may name the classes."""
+        return False
+
+    @property
+    def any_thread(self) -> bool:
+        """Whether it may be read in another thread than the one that made it."""
+        return False
+
+    @property
+    def decodes_in_threads(self) -> bool:
+        """Whether it decodes in threads, so that a short build starts no processes."""
+        return False
+
+    @abstractmethod
     def partitions(self) -> int:
         """The number of parts that can be listed and read separately."""
-        ...
 
+    @abstractmethod
     def schema(self) -> Schema:
         """Names and types of the features, from the whole source, not only from its first rows."""
-        ...
 
+    @abstractmethod
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
         """List one partition: keys, and the requested columns that the source has."""
-        ...
 
+    @abstractmethod
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """Read rows of one partition, a block at a time.
 
         A source that reads at random is given row numbers and yields those, in that order. One that reads in sequence
         is given None and yields all rows in order.
         """
-        ...
 
+    def read_undecoded(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """The same for a reader that decodes all of every image itself, and so finds damaged ones on the way."""
+        return self.read(partition, rows)
+
+    @abstractmethod
     def locate(self, partition: int, row: int) -> str:
         """Where a row comes from, as text for people: `cats/001.jpg`, `rows.csv: row 1041`."""
-        ...
 
+    @abstractmethod
     def fingerprint(self) -> str:
         """A value that changes when the source does, found without reading payload."""
-        ...
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """The `[source]` table of a recipe that makes this source again."""
-        ...
+
+    def knows(self, columns: Sequence[str]) -> bool:  # noqa: ARG002
+        """Whether listing these columns reads nothing."""
+        return False
+
+    def file_of(self, partition: int) -> Path | None:  # noqa: ARG002
+        """The one file whose records are the rows of a partition, in its order, if there is one."""
+        return None
+
+    def spool(self, folder: Path | None = None) -> None:  # noqa: B027
+        """Write what is in memory to files that other processes can map, in `folder` or in a temporary folder."""
 
 
-class SourceOver:
-    """A source over another one, whose rows have other numbers: it passes on the facts that only some sources have.
+class SourceOver(Source):
+    """A source over another one, whose rows have other numbers: it passes on facts, and nothing that takes rows."""
 
-    It passes on nothing else. Whatever takes or gives rows must be a method here, or rows are mistaken for others.
-    """
-
-    _FACTS = frozenset(("split", "group", "label", "numbers_rows", "any_thread", "decodes_in_threads", "class_folder"))
-    _METHODS = frozenset(("knows", "spool"))  # of the columns and files of the source
     source: Source
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in self._FACTS and name not in self._METHODS:
-            raise AttributeError(name)
-        return getattr(self.source, name)
+    @property
+    def reads(self) -> Reads:
+        """As the source below."""
+        return self.source.reads
+
+    @property
+    def split(self) -> str | None:
+        """As the source below."""
+        return self.source.split
+
+    @property
+    def group(self) -> str | None:
+        """As the source below."""
+        return self.source.group
+
+    @property
+    def label(self) -> str | None:
+        """As the source below."""
+        return self.source.label
+
+    @property
+    def numbers_rows(self) -> bool:
+        """As the source below."""
+        return self.source.numbers_rows
+
+    @property
+    def has_class_folders(self) -> bool:
+        """As the source below."""
+        return self.source.has_class_folders
+
+    @property
+    def any_thread(self) -> bool:
+        """As the source below."""
+        return self.source.any_thread
+
+    @property
+    def decodes_in_threads(self) -> bool:
+        """As the source below."""
+        return self.source.decodes_in_threads
+
+    def partitions(self) -> int:
+        """Those of the source below."""
+        return self.source.partitions()
+
+    def schema(self) -> Schema:
+        """That of the source below."""
+        return self.source.schema()
+
+    def knows(self, columns: Sequence[str]) -> bool:
+        """As the source below: the columns are listed from its own."""
+        return self.source.knows(columns)
+
+    def spool(self, folder: Path | None = None) -> None:
+        """What is in memory is in the source below."""
+        self.source.spool(folder)
 
 
 _HASHED_WHOLE = 64 << 20  # bytes of an array that is hashed whole; a larger one is sampled evenly, to this size

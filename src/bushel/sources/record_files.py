@@ -22,7 +22,17 @@ from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.records.scan import payloads, shape_columns, to_column
 from bushel.records.survey import infer_schema
 from bushel.sources.in_memory import number_keys
-from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
+from bushel.sources.protocol import (
+    Block,
+    Listing,
+    Reads,
+    Refused,
+    Source,
+    as_given,
+    check_values,
+    fingerprint_of,
+    recipe_table,
+)
 from bushel.sources.tables.row_sources import RowSource
 from bushel.sources.tables.table_files import as_text, named
 from bushel.storage import AnyPath, as_path, list_files, load_bytes, local_copy, shard_paths
@@ -79,7 +89,7 @@ def _record_files(given: str | list[str]) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class RecordSource:
+class RecordSource(Source):
     """Samples from TFRecord files, one partition each."""
 
     files: tuple[str, ...]
@@ -154,6 +164,10 @@ class RecordSource:
         if "split" in self.whole_schema or all(split is not None for split in self.splits):
             return "split"
         return None
+
+    def file_of(self, partition: int) -> Path | None:
+        """Each partition is a file."""
+        return as_path(self.files[partition])
 
     def partitions(self) -> int:
         """One per file."""

@@ -23,7 +23,17 @@ from bushel.errors import FileProblem, SchemaMismatch, readable_size
 from bushel.records.files import MAX_RECORD
 from bushel.sources.image_checks import Allow, HowVerified, ImageCheck, KeepBytes, allowed
 from bushel.sources.in_memory import Census, misfit
-from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
+from bushel.sources.protocol import (
+    Block,
+    Listing,
+    Reads,
+    Refused,
+    Source,
+    as_given,
+    check_values,
+    fingerprint_of,
+    recipe_table,
+)
 from bushel.storage import AnyPath, as_path, list_files, local_copy
 from bushel.storage.file_kinds import CODECS, suffixes_of
 
@@ -75,7 +85,7 @@ class _Member(dict[str, Any]):
 
 
 @dataclass(frozen=True)
-class TarSource:
+class TarSource(Source):
     """Samples from tar files; reads in sequence, a file at a time."""
 
     files: tuple[str, ...]

@@ -21,7 +21,7 @@ from bushel.errors import FileProblem
 from bushel.parallel import Helpers, Nearby, do_all, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.in_memory import number_keys
-from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, fingerprint_of, recipe_table
+from bushel.sources.protocol import Block, Listing, Reads, Refused, Source, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables.table_files import Part, part_bytes
 from bushel.storage import AnyPath, as_path, open_to_read, openable
 from bushel.storage.file_kinds import CODECS, inflated
@@ -445,7 +445,7 @@ class TextFolderSource(FolderSource):
 
 
 @dataclass(frozen=True)
-class LineSource:
+class LineSource(Source):
     """Samples from the lines of one file; reads in sequence, a part of the file at a time."""
 
     path: str

@@ -17,7 +17,17 @@ from bushel.data.schema import Feature, Schema
 from bushel.data.splits import as_split, named_shares, shares_of_one
 from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.parallel import Helpers
-from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
+from bushel.sources.protocol import (
+    Block,
+    Listing,
+    Reads,
+    Refused,
+    Source,
+    as_given,
+    check_values,
+    fingerprint_of,
+    recipe_table,
+)
 from bushel.sources.series_rows import (
     NO_LABEL,
     OUTSIDE,
@@ -209,7 +219,7 @@ class _Cut:
     times: bool
 
 
-class SeriesSource:
+class SeriesSource(Source):
     """Windows of series; reads at random, in one partition. Rows are read once, when the source is listed."""
 
     reads: Reads = "random"

@@ -66,10 +66,9 @@ def list_source(
 ) -> Listed:
     """List every partition: keys go to files in `folder`; only the columns that decide the split stay in memory."""
     features = source.schema().features
-    own: str | None = getattr(source, "label", None)
-    label = recipe.label or own or (DEFAULT_LABEL if DEFAULT_LABEL in features else None)
+    label = recipe.label or source.label or (DEFAULT_LABEL if DEFAULT_LABEL in features else None)
     asked = _columns_asked(source, recipe, label)
-    has_folders = hasattr(source, "class_folder") and not recipe.label
+    has_folders = source.has_class_folders and not recipe.label
     listed = Listed(columns={name: Categories(name) for name in asked}, has_folders=has_folders)
     hashes, sizes = Pile(np.uint64), Pile(np.int64)
     for partition in _listed_partitions(source, asked, folder, recipe.limit, helpers):
@@ -85,7 +84,7 @@ def list_source(
         raise BushelError("the source has no samples", help=_left_out(listed.counted))
     if len(sizes) == len(hashes):
         listed.sizes = sizes.whole()
-    if not getattr(source, "numbers_rows", False):
+    if not source.numbers_rows:
         _check_keys(listed, folder, source)
     if label is not None:
         listed.labels = labels_of(listed.columns[label], frozen.label if frozen else None)
@@ -107,9 +106,7 @@ def _listed_partitions(
 ) -> Iterator[_ListedPartition]:
     """List every partition: by helpers if that reads files, by threads if not, or one after the other."""
     numbers = range(source.partitions())
-    knows = getattr(source, "knows", None)
-    is_known = knows is not None and knows(asked)
-    if limit is None and is_known:
+    if limit is None and source.knows(asked):
         whole = partial(_list_partition, source, asked=asked, folder=folder)
         yield from (partition for _, partition in map_in_threads(whole, numbers))
         return
@@ -185,8 +182,8 @@ def division_of(source: Source, recipe: Recipe) -> Division:
         stratify=recipe.stratify,
         requested_group=recipe.group,
         seed=recipe.seed,
-        own_split=getattr(source, "split", None),
-        own_group=getattr(source, "group", None),
+        own_split=source.split,
+        own_group=source.group,
     )
 
 

@@ -137,7 +137,7 @@ def _blocks(given: ToProbe, read: ReadRows | None) -> tuple[list[tuple[int, Bloc
         starts = given.starts
         partitions = np.searchsorted(starts, picked, side="right") - 1
         # In threads, parts may not be so large that the last ones are left out: where that is depends on the parts.
-        in_threads = getattr(source, "any_thread", False) and given.sizes is not None
+        in_threads = source.any_thread and given.sizes is not None
         in_threads = in_threads and int(np.asarray(given.sizes)[picked].sum()) < _BYTES // 2
         wanted = [
             (partition, some)
@@ -159,7 +159,7 @@ def _blocks(given: ToProbe, read: ReadRows | None) -> tuple[list[tuple[int, Bloc
     picked = filled[:: max(1, len(filled) // _PARTITIONS)][:_PARTITIONS]
     begun = own_seconds()
     first_of = partial(_first_rows, source, given.partition_rows)
-    if getattr(source, "any_thread", False):  # a table may have to be parsed far beyond its first rows
+    if source.any_thread:  # a table may have to be parsed far beyond its first rows
         firsts = list(map_in_threads(first_of, picked.tolist()))
     else:
         firsts = [(partition, first_of(partition)) for partition in picked.tolist()]

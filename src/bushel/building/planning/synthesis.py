@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,6 @@ class BalancedSource(SourceOver):
 
     def __init__(self, source: Source, folder: Path, originals: list[int]) -> None:
         self.source, self.folder, self.originals = source, folder, originals
-        self.reads: Literal["random", "sequence"] = source.reads
         self.has_made = (folder / MADE_NAME).exists()
 
     @cached_property
@@ -81,11 +80,7 @@ class BalancedSource(SourceOver):
         """Those of the source, and one for samples that were made."""
         return self.source.partitions() + self.has_made
 
-    def schema(self) -> Any:
-        """The schema of the source."""
-        return self.source.schema()
-
-    def list(self, partition: int, columns: Any) -> Listing:
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
         """As the source lists it."""
         return self.source.list(partition, columns)
 

@@ -31,7 +31,17 @@ from bushel.sources.detection.annotations import (
 )
 from bushel.sources.folders import as_keys
 from bushel.sources.image_checks import Allow, ImageCheck, KeepBytes, allowed
-from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
+from bushel.sources.protocol import (
+    Block,
+    Listing,
+    Reads,
+    Refused,
+    Source,
+    as_given,
+    check_values,
+    fingerprint_of,
+    recipe_table,
+)
 from bushel.storage import AnyPath, as_path, list_files
 
 __all__ = ["DetectionSource", "boxes", "coco", "voc", "yolo"]
@@ -172,7 +182,7 @@ class _Facts(NamedTuple):
     counted: dict[str, int]
 
 
-class DetectionSource:
+class DetectionSource(Source):
     """Samples from annotated images; reads at random, in one partition."""
 
     reads: Reads = "random"

@@ -25,7 +25,17 @@ from bushel.errors import FileProblem, MissingName, understood
 from bushel.parallel import Helpers, do_all
 from bushel.sources.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
 from bushel.sources.in_memory import number_keys, typed
-from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, check_values, fingerprint_of, recipe_table
+from bushel.sources.protocol import (
+    Block,
+    Listing,
+    Reads,
+    Refused,
+    Source,
+    as_given,
+    check_values,
+    fingerprint_of,
+    recipe_table,
+)
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import cast_array
 from bushel.sources.tables.delimited import DelimitedFile
@@ -170,7 +180,7 @@ def format_of(path: Path) -> Format:
 
 
 @dataclass(frozen=True)
-class TableSource:
+class TableSource(Source):
     """Samples from the rows of a table; reads in sequence, a part of a file at a time."""
 
     files: tuple[str, ...]
