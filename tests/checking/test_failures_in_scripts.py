@@ -815,3 +815,32 @@ def test_steps_are_compared_with_data_whose_batches_are_known(
     script.write_text(SENSORS + f"train = {made}\nmodel.fit(train, steps_per_epoch=100000)\n")
     found = [finding for finding in check(corpus / "sensors", script) if finding.rule == "PIP019"]
     assert [finding.known for finding in found] == ["computed"] * is_short
+
+
+def test_a_call_in_a_branch_is_not_moved_out_of_it(corpus: Path, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import tensorflow as tf\nSPEC = {'image': tf.io.FixedLenFeature([], tf.string)}\n"
+        "def decode(record):\n    return tf.io.decode_jpeg(tf.io.parse_single_example(record, SPEC)['image'])\n"
+        "def make(train):\n    rows = tf.data.TFRecordDataset('a').map(decode)\n    if train:\n"
+        "        rows = rows.shuffle(2048)\n    return rows.batch(8)\nmodel.fit(make(True))\n"
+    )
+    (found,) = [finding for finding in check(corpus / "photos", script) if finding.rule == "PIP073"]
+    assert "corrected" not in found.evidence
+    assert found.help == ["shuffle before decoding"]
+
+
+STRANGERS = Path(__file__).parents[2] / "benchmarks" / "scripts"
+
+
+@pytest.mark.scripts
+@pytest.mark.parametrize("folder", ["faulty", "correct", "second/faulty", "second/correct"])
+def test_every_printed_fix_in_a_stranger_s_script_parses(folder: str) -> None:
+    scripts = sorted((STRANGERS / folder).glob("*/*.py"))
+    assert len(scripts) > 20
+    for script in scripts:
+        code = script.read_text()
+        for finding in bushel.check(script=script, select=["PIP", "KER"]):
+            is_here = finding.locations[0].file == str(script)
+            if "corrected" in finding.evidence and is_here:
+                compile(applied(code, finding), str(script), "exec")

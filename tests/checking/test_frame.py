@@ -34,27 +34,26 @@ def run(*arguments: object) -> Result:
 
 def test_every_rule_has_a_page_with_all_its_sections() -> None:
     for found in all_rules():
-        assert set(found.page.sections) == {"Why", "Example", "Fix", "Ignore", "Reports"}, found.id
+        assert set(found.page.sections) == {"Why", "Example", "Fix", "Ignore"}, found.id
         assert found.page.what.endswith((".", "text")), found.id
 
 
-def test_every_report_on_a_page_is_one_that_was_collected() -> None:
-    collected = set((Path(__file__).parent / "collected_reports.txt").read_text().split())
-    for found in all_rules():
-        named = re.findall(r"https?://\S+", found.page.sections["Reports"])
-        assert named or found.page.sections["Reports"].startswith("none"), found.id
-        assert set(named) <= collected, found.id
-
-
 def test_names_of_rules_are_unique_and_state_a_fault() -> None:
-    data_and_script = [found.name for found in all_rules() if found.subject in ("data", "script")]
-    assert all(name == name.lower() and " " not in name for name in data_and_script)
+    names = [found.name for found in all_rules()]
+    assert sorted(set(names)) == sorted(names)
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in names)
+
+
+def test_what_a_run_sees_belongs_to_a_rule_with_a_page() -> None:
+    from bushel.checking.findings import _SEEN
+
+    assert _SEEN.keys() <= {found.id for found in all_rules()}
 
 
 def test_ids_of_rules_stand_only_where_the_rules_declare_themselves() -> None:
     ids = "|".join(f'"{found.id}"' for found in all_rules())
     for path in (Path(__file__).parents[2] / "src").rglob("*.py"):
-        code = re.sub(r"@rule\((?:[^()]|\([^()]*\))*\)", "", path.read_text())  # with its tuples
+        code = re.sub(r"@(?:rule|seen)\((?:[^()]|\([^()]*\))*\)", "", path.read_text())  # with its tuples
         code = re.sub(r'(""")(.*?)\1', "", code, flags=re.DOTALL)  # pages and examples
         assert not re.findall(ids, code), path
 

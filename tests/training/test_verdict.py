@@ -121,7 +121,7 @@ def test_shuffled_labels_are_told_from_a_model_that_does_not_learn(tmp_path: Pat
     assert trained.verdict.summary.startswith("It did not learn: ")
     assert trained.verdict.causes[0]["rule"] == "RUN010"
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "RUN010 labels-say-nothing" in page
+    assert "RUN010 labels-not-predictable" in page
 
 
 def test_classes_that_are_rare_in_train_alone_are_blamed_not_the_inputs_of_the_other_split(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from bushel.checking.findings import (
     aspects_needed,
     at_least,
     find_rule,
+    joined_twins,
     load_settings,
     read_baseline,
     rules_as_they_were,
@@ -443,6 +444,8 @@ class _Checks:
             found.start()
             for rule in rules:
                 self.findings += next(found) if rule.id in beside else _findings_of(rule, subjects[rule.subject])
+        for rule in self.rules if self.execution is not None else ():
+            self.findings += rule.run_seen(self.execution)
 
 
 def _findings_of(rule: Rule, subject: Any) -> list[Finding]:
@@ -485,7 +488,7 @@ def _reported(checks: _Checks, settings: CheckSettings, baseline: AnyPath | None
         old = read_baseline(path)
     kept, suppressed, known = [], 0, 0
     is_run = checks.execution is not None and checks.execution.has_trained
-    findings = without_silenced(checks.findings)
+    findings = joined_twins(without_silenced(checks.findings))
     if is_run and checks.execution.is_whole:
         findings = weighed_by_run(findings, checks.execution.has_seen)
     for finding in findings:

@@ -273,7 +273,7 @@ FAMILIES = {
     "KER": Family("Keras 3"),
 }
 
-SECTIONS = ("Why", "Example", "Fix", "Ignore", "Reports")
+SECTIONS = ("Why", "Example", "Fix", "Ignore")
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,12 @@ class Rule:
     rank: int  # the lower, the more other findings does it explain
     when: tuple[Moment, ...]
     silences: tuple[str, ...]  # rules whose findings about the same feature or file add nothing
-    measured_by: str | None  # the rule by which a run answers the same question
+    measured_by: str | None  # another rule by which a run answers the same question
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether a run answers the question, too."""
+        return self.id in _SEEN
 
     @property
     def subject(self) -> Subject:
@@ -329,6 +334,12 @@ class Rule:
     def run(self, subject: Any) -> Iterator[Finding]:
         """Its findings, with its id, name and severity filled in."""
         return (self.signed(finding) for finding in self.check(subject))
+
+    def run_seen(self, execution: Any) -> Iterator[Finding]:
+        """What a run saw of it."""
+        for severity, check in _SEEN.get(self.id, ()):
+            for finding in check(execution):
+                yield self.signed(replace(finding, severity=finding.severity or severity, known="seen"))
 
     def signed(self, finding: Finding) -> Finding:
         """A finding with this rule's id, name and severity, and no more confidence than its fact allows."""
@@ -351,6 +362,8 @@ class Rule:
 _KNOWN: dict[Subject, Known] = {"script": "read", "execution": "seen", "probe": "seen", "run": "seen"}
 _SUBJECTS: tuple[Subject, ...] = ("execution", "script", "model", "probe", "run", "contract")
 _RULES: dict[str, Rule] = {}
+# By id: what a run sees of the rules that are also read in code, and how bad it is.
+_SEEN: dict[str, list[tuple[Severity | None, Callable[[Any], Iterator[Finding]]]]] = {}
 
 Check: TypeAlias = Callable[[Any], Iterator[Finding]]
 
@@ -393,6 +406,18 @@ def rule(
             silences=silences,
             measured_by=measured_by,
         )
+        return check
+
+    return register
+
+
+def seen(id: str, *, severity: Severity | None = None) -> Callable[[Check], Check]:
+    """Make a function the answer of a run to a rule that is declared elsewhere: one rule, known in two ways."""
+
+    def register(check: Check) -> Check:
+        known = _SEEN.setdefault(id, [])
+        known[:] = [(own, one) for own, one in known if one.__qualname__ != check.__qualname__]
+        known.append((severity, check))
         return check
 
     return register
@@ -467,7 +492,7 @@ def without_silenced(findings: Sequence[Finding]) -> list[Finding]:
     silent = {
         (other, about)
         for finding in findings
-        if finding.rule in rules
+        if finding.rule in rules and finding.severity != "info"
         for other in rules[finding.rule].silences
         for about in _about(finding)
     }
@@ -481,13 +506,52 @@ def weighed_by_run(findings: Sequence[Finding], was_seen: Callable[[Location], b
     few of them.
     """
     rules = {rule.id: rule for rule in all_rules()}
-    met = {finding.rule for finding in findings if finding.severity != "info"}
-    refuted = {rule.id for rule in rules.values() if rule.measured_by is not None and rule.measured_by not in met}
+    met = {finding.rule for finding in findings if finding.severity != "info" and finding.known == "seen"}
 
     def is_refuted(one: Finding) -> bool:
-        return one.rule in refuted and one.known == "read" and all(map(was_seen, one.locations[:1]))
+        if one.rule not in rules or one.known != "read":
+            return False
+        measured = one.rule if rules[one.rule].is_seen else rules[one.rule].measured_by
+        return measured is not None and measured not in met and all(map(was_seen, one.locations[:1]))
 
     return [replace(one, severity="info", confidence="hint") if is_refuted(one) else one for one in findings]
+
+
+def joined_twins(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings, where what was read or computed about a line and seen to happen there is one finding."""
+    rules = {rule.id: rule for rule in all_rules()}
+    seen = [one for one in findings if one.known == "seen"]
+    joined: list[Finding] = []
+    used: list[Finding] = []
+    for one in findings:
+        ways = (one.rule, rules[one.rule].measured_by) if one.rule in rules and one.known != "seen" else ()
+        twin = next((other for other in seen if other.rule in ways and _lines(one) & _lines(other)), None)
+        if twin is not None:
+            used.append(twin)
+            joined.append(_joined_twin(one, twin))
+        elif one.known != "seen":
+            joined.append(one)
+    return joined + [one for one in seen if not any(one is other for other in used)]
+
+
+def _joined_twin(said: Finding, happened: Finding) -> Finding:
+    """One finding of two about one fault: what happened, and the correction that was read from the code."""
+    worst = max(said.severity or "info", happened.severity or "info", key=SEVERITIES.index)
+    is_error = said.rule != happened.rule  # one of a rule that says what was raised
+    return replace(
+        said,
+        message=said.message if is_error else happened.message,
+        severity=worst,
+        confidence="proven" if "proven" in (said.confidence, happened.confidence) else happened.confidence,
+        known="seen",
+        locations=list(dict.fromkeys([*said.locations, *happened.locations])),
+        evidence=happened.evidence | said.evidence,
+        help=said.help if "corrected" in said.evidence or not happened.help else happened.help,
+    )
+
+
+def _lines(finding: Finding) -> set[tuple[str | None, int | None]]:
+    return {(place.file, place.line) for place in finding.locations if place.line is not None}
 
 
 def _about(finding: Finding) -> set[str]:

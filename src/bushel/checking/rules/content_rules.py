@@ -38,7 +38,6 @@ def undecodable_image(data: Data) -> Iterator[Finding]:
     Example: a JPEG that a download cut short; an error page saved as `.jpg`.
     Fix: leave these records out (`bushel build` decodes every image and sets such aside), or fetch them again.
     Ignore: never.
-    Reports: https://github.com/tensorflow/models/issues/5912 https://github.com/tensorflow/models/issues/9424
     """
     if data.pictures is None:
         return
@@ -63,7 +62,6 @@ def other_image_format(data: Data) -> Iterator[Finding]:
     Example: a PNG that is named `.jpg`, a GIF among JPEGs.
     Fix: convert it where it is written, or read with `tf.io.decode_image(..., expand_animations=False)`.
     Ignore: when the reader uses `decode_image`.
-    Reports: https://github.com/tensorflow/tensorflow/issues/9786 https://github.com/tensorflow/datasets/pull/590
     """
     if data.pictures is None:
         return
@@ -99,7 +97,6 @@ def pending_exif_rotation(data: Data) -> Iterator[Finding]:
     Example: photos from a phone that was held upright.
     Fix: rotate when writing; `bushel build` does so by default.
     Ignore: for whole-image labels where either orientation will do.
-    Reports: https://github.com/tensorflow/tensorflow/issues/49834 https://github.com/tensorflow/datasets/issues/3202
     """
     if data.pictures is None or not data.pictures.orientations.counts:
         return
@@ -124,7 +121,6 @@ def mixed_image_sizes(data: Data) -> Iterator[Finding]:
     Example: 640 x 480 and 480 x 640.
     Fix: resize before batching: `tf.image.resize`, or `bushel build --resize 224x224`.
     Ignore: when the pipeline resizes, which a script that is given shows.
-    Reports: https://github.com/MaybeShewill-CV/bisenetv2-tensorflow/issues/12
     """
     if data.pictures is None or len(data.pictures.sizes.counts) < 2:
         return
@@ -149,7 +145,6 @@ def mixed_channels(data: Data) -> Iterator[Finding]:
     Fix: convert to RGB when writing, or `tf.io.decode_jpeg(data, channels=3)`. Where the drawing is in alpha, paste it
     onto a background first: without alpha nothing is left of it.
     Ignore: when the reader sets `channels`, except for CMYK, 16 bits and drawings in alpha.
-    Reports: https://github.com/ZJULearning/pixel_link/issues/9 https://github.com/tensorflow/datasets/pull/590
     """
     if data.pictures is None:
         return
@@ -196,7 +191,6 @@ def image_shows_nothing(data: Data) -> Iterator[Finding]:
     Example: a placeholder of one colour that a download server gave instead of the photo.
     Fix: leave them out; resize the large ones when writing.
     Ignore: where empty images are a class.
-    Reports: none collected.
     """
     if data.pictures is None:
         return
@@ -219,7 +213,6 @@ def channels_swapped_between_splits(data: Data) -> Iterator[Finding]:
     Example: `cv2.imread` for train, `tf.io.decode_jpeg` for validation.
     Fix: one decoder for all; `cv2.cvtColor(image, cv2.COLOR_BGR2RGB)`.
     Ignore: where the splits really differ in colour.
-    Reports: https://github.com/PatBall1/detectree2/issues/197
     """
     if data.pictures is None:
         return
@@ -247,7 +240,6 @@ def bad_utf8(data: Data) -> Iterator[Finding]:
     Example: one file in Latin-1 among files in UTF-8.
     Fix: decode it with its own encoding when writing, and encode it as UTF-8.
     Ignore: for bytes that are not text.
-    Reports: https://github.com/tensorflow/models/issues/8655 https://github.com/IBM/tensorflow-hangul-recognition/issues/39
     """
     for feature in data.features.values():
         count, look = feature.seen["not_text"][0], data.looks.get(feature.name)
@@ -275,7 +267,6 @@ def empty_text(data: Data) -> Iterator[Finding]:
     Example: reviews whose body was only an image.
     Fix: leave such samples out.
     Ignore: for features that may be empty, such as a title.
-    Reports: none collected; the idea is Data Linter's (empty example).
     """
     for feature in data.features.values():
         count = feature.seen["empty"][0]
@@ -303,7 +294,6 @@ def all_unknown_tokens(data: Data) -> Iterator[Finding]:
     Example: a vocabulary of lower-case words applied to capitals: all 1.
     Fix: fit the vocabulary on the train split, after the same clean-up.
     Ignore: where single sequences are really foreign.
-    Reports: https://github.com/tensorflow/skflow/issues/135
     """
     for name, seen in data.tokens.items():
         if seen["all_same"] > 0.01 * seen["rows"]:
@@ -321,7 +311,6 @@ def sequences_cut_off(data: Data) -> Iterator[Finding]:
     Example: a maximum of 128 tokens for texts of 500.
     Fix: a larger maximum, or pieces of each text.
     Ignore: where the beginning says enough.
-    Reports: none collected.
     """
     for name, seen in data.tokens.items():
         if seen["full"] > 0.2 * seen["rows"] and seen["padded"] + seen["shorter"] > 0:
@@ -338,7 +327,6 @@ def padding_is_a_token(data: Data) -> Iterator[Finding]:
     Example: `StaticVocabularyTable` ids, and `padded_batch`, which pads with 0.
     Fix: put the padding and the unknown token into the vocabulary, at 0 and 1.
     Ignore: where 0 is a separator that is meant to be masked.
-    Reports: https://github.com/tensorflow/docs/pull/2260
     """
     for name, seen in data.tokens.items():
         if seen["padded"] > 0 and seen["inner_zeros"] > 0.01 * seen["rows"]:
@@ -358,7 +346,6 @@ def misread_text(data: Data) -> Iterator[Finding]:
     Example: `caf\u00c3\u00a9` for `caf\u00e9`: UTF-8 that was read as Latin-1.
     Fix: read the source with its own encoding: `open(path, encoding="utf-8")`.
     Ignore: for texts about encodings.
-    Reports: none collected.
     """
     for name, look in data.looks.items():
         if look.misread:
@@ -405,7 +392,6 @@ def undecodable_sound(data: Data) -> Iterator[Finding]:
     Example: a FLAC file that a download cut short; an error page saved as `.wav`.
     Fix: leave these records out (`bushel build` decodes every sound and sets such aside), or fetch them again.
     Ignore: never.
-    Reports: none collected.
     """
     sounds: Sounds | None = data.sounds
     if sounds is None:
@@ -431,7 +417,6 @@ def silent_sound(data: Data) -> Iterator[Finding]:
     Example: a microphone that was not plugged in; the last clip of a recording, which is padding.
     Fix: leave them out; `edge="drop"` leaves out clips that end after their file.
     Ignore: where silence is a class.
-    Reports: none collected.
     """
     sounds: Sounds | None = data.sounds
     if sounds is None or not sounds.silent.counts:
@@ -457,7 +442,6 @@ def clipped_sound(data: Data) -> Iterator[Finding]:
     Example: float samples above 1 that were written as 16-bit integers; a gain that was set too high.
     Fix: record or scale with less gain before converting; leave the worst out.
     Ignore: for synthetic square waves, and music that was mastered so.
-    Reports: none collected.
     """
     sounds: Sounds | None = data.sounds
     if sounds is None or not sounds.clipped.counts:
@@ -482,7 +466,6 @@ def mixed_sample_rates(data: Data) -> Iterator[Finding]:
     Fix: resample where the data is written (`bushel build sounds/ out/ --set rate=16000`), or when it is read
     (`t.decode_audio("audio", rate=16000)`).
     Ignore: when the reader resamples.
-    Reports: none collected.
     """
     sounds: Sounds | None = data.sounds
     if sounds is None:
@@ -518,7 +501,6 @@ def mixed_sound_channels(data: Data) -> Iterator[Finding]:
     Example: three stereo recordings among a thousand in mono.
     Fix: mix where the data is written (`bushel build sounds/ out/ --set channels=1`).
     Ignore: when the reader mixes.
-    Reports: none collected.
     """
     sounds: Sounds | None = data.sounds
     if sounds is None or len(sounds.channels.counts) < 2:
@@ -545,7 +527,6 @@ def odd_sound_length(data: Data) -> Iterator[Finding]:
     Fix: leave out the short ones, cut the long ones (`bushel build sounds/ out/ --set seconds=2.0`), or batch sounds
     of similar length.
     Ignore: when the reader cuts or pads to one length.
-    Reports: none collected.
     """
     sounds: Sounds | None = data.sounds
     if sounds is None or not sounds.lengths:

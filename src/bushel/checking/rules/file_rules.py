@@ -48,7 +48,6 @@ def not_a_tfrecord(data: Data) -> Iterator[Finding]:
     Example: a folder that holds `labels.csv` or a Git LFS pointer beside the shards.
     Fix: leave the file out of the pattern, fetch the real one, or build it: `bushel build SOURCE OUT`.
     Ignore: never; such a file ends training.
-    Reports: https://github.com/tensorflow/ecosystem/issues/56
     """
     for file in data.files:
         if file.problem is not None and "empty" not in file.problem.what:
@@ -93,7 +92,6 @@ def undeclared_compression(data: Data) -> Iterator[Finding]:
     Fix: `bushel build FILE OUT` writes shards that are not compressed; or pass `compression_type="GZIP"` to every
     TFRecordDataset. Another name does not help TensorFlow, which does not look at it. bushel's readers need nothing.
     Ignore: when every reader of the files names the compression.
-    Reports: https://github.com/hassan-mahmood/TIES_DataGeneration/issues/11 https://github.com/tensorflow/minigo/issues/433
     """
     found: dict[tuple[str, str], list[FileFacts]] = {}
     for file in data.files:
@@ -125,7 +123,6 @@ def data_checksum_mismatch(data: Data) -> Iterator[Finding]:
     Example: `DataLossError: corrupted record at 3289898`.
     Fix: `bushel repair FILE OUT` keeps every other record, or copy the file again from its source.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/20835 https://github.com/tensorflow/tensorflow/issues/56855
     """
     files, found, commands = _grouped(data, Fault.DATA_CRC)
     if files:
@@ -146,7 +143,6 @@ def broken_length_header(data: Data) -> Iterator[Finding]:
     Example: 512 zero bytes in the middle of a shard, after a disk was full.
     Fix: `bushel repair FILE OUT` finds the next whole record and keeps the rest.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/25700 https://github.com/tensorflow/tensorflow/pull/60924
     """
     files, found, commands = _grouped(data, Fault.LENGTH_CRC, Fault.COMPRESSED_STREAM)
     if files:
@@ -167,7 +163,6 @@ def truncated_tail(data: Data) -> Iterator[Finding]:
     Example: `writer = TFRecordWriter(path)` without `close()`.
     Fix: write the file again with `with TFRecordWriter(path) as writer:`, or `bushel repair FILE OUT`.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/4854 https://github.com/tensorflow/datasets/issues/3330
     """
     files, found, commands = _grouped(data, Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA, Fault.TRUNCATED_STREAM)
     if files:
@@ -188,7 +183,6 @@ def empty_or_missing_shard(data: Data) -> Iterator[Finding]:
     Example: `train-00003-of-00008.tfrecord` is missing, or has 0 bytes.
     Fix: build the missing shards again, or fetch them.
     Ignore: an empty shard is harmless where records were dealt out at random to more shards than there were records.
-    Reports: https://github.com/nicknochnack/TFODCourse/issues/125 https://github.com/tensorflow/models/issues/1213
     """
     for problem in data.missing_paths:
         yield Finding(
@@ -238,7 +232,6 @@ def unstable_read(data: Data) -> Iterator[Finding]:
     Example: `corrupted record at 12` that goes away when the page cache is dropped.
     Fix: test the memory and the disk; compare the file with its source by checksum.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/13463
     """
     files = [file for file in data.files if file.unstable]
     faults = [fault for file in files for fault in file.unstable]
@@ -259,7 +252,6 @@ def stale_index(data: Data) -> Iterator[Finding]:
     Example: a shard was written again under its old name.
     Fix: `bushel index FILE`.
     Ignore: when nothing reads the file by its index.
-    Reports: none; found by bushel's own tests.
     """
     stale = [file for file in data.files if file.stale_index is not None]
     if stale:
@@ -281,7 +273,6 @@ def not_what_the_manifest_says(data: Data) -> Iterator[Finding]:
     Example: one shard of a copied dataset comes from another version of it.
     Fix: copy the dataset again, or build it again.
     Ignore: never; a dataset is not edited in place.
-    Reports: none; found by bushel's own tests.
     """
     if data.manifest is None:
         return
@@ -318,7 +309,6 @@ def record_too_large(data: Data) -> Iterator[Finding]:
     Example: a whole video as one Example of raw frames.
     Fix: split the sample, or store it encoded instead of raw.
     Ignore: above 64 MiB, when only current readers are used and memory suffices.
-    Reports: https://github.com/tensorflow/tensorflow/issues/7311 https://github.com/protocolbuffers/protobuf/issues/11729
     """
     for file, found in _faults(data, Fault.TOO_LARGE):
         yield Finding(

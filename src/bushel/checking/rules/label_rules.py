@@ -79,7 +79,6 @@ def label_out_of_range(data: Data) -> Iterator[Finding]:
     Example: labels 1 to 10 for a head of 10.
     Fix: subtract 1, widen the head, or complete the list of class names.
     Ignore: where -1 or 255 marks records that the loss ignores (`ignore_class`).
-    Reports: https://github.com/biarne-a/hm-two-step-reco/issues/3 https://github.com/zzh8829/yolov3-tf2/issues/259
     """
     if not is_classification(data):
         return
@@ -119,7 +118,6 @@ def one_based_labels_or_gaps(data: Data) -> Iterator[Finding]:
     Example: 1, 2, 3 from a tool that keeps 0 for the background.
     Fix: map labels to 0..K-1 once, and keep the map.
     Ignore: where 0 is the background, or a class has no sample in this part of the data.
-    Reports: https://github.com/tensorflow/tensorflow/issues/5932 https://github.com/keras-team/keras/issues/7749
     """
     if not is_classification(data):
         return
@@ -167,7 +165,6 @@ def class_map_differs(data: Data) -> Iterator[Finding]:
     Example: `{name: i for i, name in enumerate(os.listdir(split))}` for each split, with one folder missing in one.
     Fix: make the map once, sort the names, and keep it with the dataset; `bushel build` does.
     Ignore: never.
-    Reports: https://github.com/google-deepmind/dmvr/issues/6 https://github.com/huggingface/pytorch-image-models/issues/957
     """
     codes: dict[str, dict[int, list[str]]] = {}
     for split, pairs in data.label_pairs.items():
@@ -194,7 +191,6 @@ def label_missing_from_train(data: Data) -> Iterator[Finding]:
     Example: a split by file name, where a class has only late files.
     Fix: split by key with stratification: `bushel build SOURCE OUT --split 80/10/10 --stratify label`.
     Ignore: for open-set tests.
-    Reports: https://github.com/tensorflow/tfjs/issues/5976
     """
     if not is_classification(data):
         return
@@ -223,7 +219,6 @@ def rare_label(data: Data) -> Iterator[Finding]:
     Example: one photo of a breed among thousands of others.
     Fix: gather more records, or join the class with another.
     Ignore: where rare classes are expected and not scored one by one.
-    Reports: none collected.
     """
     if not is_classification(data):
         return
@@ -247,7 +242,6 @@ def imbalanced_classes(data: Data) -> Iterator[Finding]:
     Example: 99 % "no defect": accuracy 0.99 with a model that sees nothing.
     Fix: `class_weight` in `fit`, or `bushel build SOURCE OUT --balance oversample`; look at recall for each class.
     Ignore: where the metric is weighted, or the shares are those of the real world and calibrated scores are wanted.
-    Reports: none collected.
     """
     if not is_classification(data) or data.train is None or data.train.records < MIN_RECORDS:
         return
@@ -274,7 +268,6 @@ def same_content_two_labels(data: Data) -> Iterator[Finding]:
     Example: an image that two annotators saw.
     Fix: look at them and keep one label, or leave both out.
     Ignore: where one content has several labels on purpose.
-    Reports: none collected.
     """
     found = data.duplicates
     if found is None or not found.conflicts or not is_classification(data):
@@ -298,7 +291,6 @@ def label_missing(data: Data) -> Iterator[Finding]:
     Example: None in the annotation table, and "return 0" as the popular fix.
     Fix: leave them out, or put them into a separate split.
     Ignore: for a test split that has no labels at all.
-    Reports: https://github.com/tensorflow/models/issues/8322 https://github.com/datitran/raccoon_dataset/issues/2
     """
     for split in data.splits.values():
         if data.label is None:
@@ -340,7 +332,6 @@ def feature_tells_label(data: Data) -> Iterator[Finding]:
     Example: an index column of a table that is sorted by class; a column `diagnosis` next to `label`.
     Fix: leave the feature out: `bushel build SOURCE OUT --columns A,B` names those to keep; so does `bushel train`.
     Ignore: where the feature is known when predictions are made, and the task is really that easy.
-    Reports: none collected.
     """
     rows = _labelled(data)
     if rows is None:
@@ -492,7 +483,6 @@ def neighbours_contradict_label(data: Data) -> Iterator[Finding]:
     Example: two annotators, one of whom swapped two classes for a day.
     Fix: compare the records that are named with their sources, and correct their labels.
     Ignore: where classes overlap by nature, as different outcomes of the same symptoms do.
-    Reports: none collected.
     """
     votes = _votes(data)
     if votes is None:
@@ -530,7 +520,6 @@ def labels_of_one_file_differ(data: Data) -> Iterator[Finding]:
     Example: one shard was written with the class list of an older version.
     Fix: write the file again with the class list of the others.
     Ignore: where files hold records that are alike and really have other labels.
-    Reports: https://github.com/google-deepmind/dmvr/issues/6
     """
     votes = _votes(data)
     if votes is None or len(np.unique(votes.rows.files)) < 2:

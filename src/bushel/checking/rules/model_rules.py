@@ -283,7 +283,6 @@ def input_range_mismatch(facts: ModelFacts) -> Iterator[Finding]:
     Example: data divided by 255, and EfficientNetB0, which divides by 255 itself.
     Fix: feed the range that is named.
     Ignore: where the script that feeds the model scales again.
-    Reports: https://github.com/keras-team/keras-io/issues/1549 https://github.com/qubvel/efficientnet/issues/84
     """
     feature = facts.input_feature()
     span, expected = (span_of(feature) if feature is not None else None), facts.expects
@@ -308,7 +307,6 @@ def loss_does_not_fit_output(facts: ModelFacts) -> Iterator[Finding]:
     Example: `Dense(4)` with `SparseCategoricalCrossentropy()`; a softmax over one unit.
     Fix: `from_logits=True`, or `activation="softmax"`; `sigmoid` for one unit.
     Ignore: never.
-    Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/tensorflow/tensorflow/issues/62460
     """
     if facts.loss is None:
         return
@@ -380,7 +378,6 @@ def head_does_not_fit_labels(facts: ModelFacts) -> Iterator[Finding]:
     Example: labels 0 to 10 and a head of 10.
     Fix: one unit for each class.
     Ignore: more units than classes, where the head is shared.
-    Reports: https://github.com/biarne-a/hm-two-step-reco/issues/3
     """
     data = facts.data
     if data is None or data.train is None or facts.classes is None or not is_classification(data):
@@ -406,7 +403,6 @@ def input_shape_mismatch(facts: ModelFacts) -> Iterator[Finding]:
     Example: `Input((32,))` and vectors of 64.
     Fix: the size that the data has.
     Ignore: where the script changes the shape.
-    Reports: https://github.com/tensorflow/tensorflow/issues/44250
     """
     yield from _other_pictures(facts)
     feature, size = facts.input_feature(), size_of(facts.input_shape)
@@ -460,7 +456,6 @@ def normalisation_not_adapted(facts: ModelFacts) -> Iterator[Finding]:
     Example: `keras.layers.Normalization()` and no `adapt`.
     Fix: `layer.adapt(train_x)` before training.
     Ignore: where the data really has mean 0 and variance 1.
-    Reports: https://github.com/keras-team/keras/issues/16296
     """
     for layer in facts.layers:
         if type(layer).__name__ == "Normalization" and getattr(layer, "input_mean", None) is None:
@@ -482,7 +477,6 @@ def batch_norm_on_batches_of_one(facts: ModelFacts) -> Iterator[Finding]:
     Example: `--batch-size 1` for large images.
     Fix: a larger batch, or GroupNormalization.
     Ignore: where the layers are frozen.
-    Reports: https://github.com/keras-team/keras/issues/8837
     """
     has = any(type(layer).__name__ == "BatchNormalization" for layer in facts.layers)
     if has and facts.data is not None and facts.data.plan.batch_size == 1:
@@ -498,7 +492,6 @@ def padding_not_masked(facts: ModelFacts) -> Iterator[Finding]:
     Example: `Embedding(1000, 64)` over sequences padded with 0.
     Fix: `Embedding(..., mask_zero=True)`, or sample weights.
     Ignore: where the model masks in another way.
-    Reports: https://github.com/aneesh-joshi/LSTM_POS_Tagger/issues/8 https://github.com/tensorflow/tensorflow/issues/12601
     """
     padded = {name: seen for name, seen in (facts.data.tokens if facts.data else {}).items() if seen["padded"]}
     for layer in facts.layers:
@@ -520,7 +513,6 @@ def nothing_to_train(facts: ModelFacts) -> Iterator[Finding]:
     Example: `model.trainable = False` for the backbone, called on the whole model.
     Fix: freeze the backbone alone, and compile again: `backbone.trainable = False; model.compile(...)`.
     Ignore: for a model that is only evaluated.
-    Reports: none collected.
     """
     weights = getattr(facts.model, "weights", None)
     if weights and not getattr(facts.model, "trainable_weights", weights):

@@ -361,7 +361,6 @@ def loss_at_initialisation(probe: TrainingProbe) -> Iterator[Finding]:
     Example: a loss of 40 for 10 classes, on inputs of 0..255.
     Fix: scale the inputs; look at the loss and its `from_logits`.
     Ignore: for a model that is trained already.
-    Reports: https://github.com/keras-team/keras-io/issues/1549 https://github.com/tensorflow/docs/pull/2102
     """
     expected = math.log(max(probe.facts.classes or probe.classes, 2))
     is_far = "crossentropy" in (probe.facts.loss or "") and probe.initial_loss > 3 * expected + 1
@@ -389,7 +388,6 @@ def cannot_overfit_one_batch(probe: TrainingProbe) -> Iterator[Finding]:
     Example: `Dense(10)` logits taken for probabilities.
     Fix: loss, activation and range of inputs first; learning rate after that.
     Ignore: for a model with heavy regularisation.
-    Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/tensorflow/tensorflow/issues/62460
     """
     if probe.is_decided and not probe.reached < probe.goal:
         yield Finding(
@@ -401,7 +399,7 @@ def cannot_overfit_one_batch(probe: TrainingProbe) -> Iterator[Finding]:
         )
 
 
-@rule("TRN003", "inputs-tell-nothing", severity="warning", needs="probe", rank=130)
+@rule("TRN003", "inputs-not-informative", severity="warning", needs="probe", rank=130)
 def inputs_tell_nothing(probe: TrainingProbe) -> Iterator[Finding]:
     """The model does as well on inputs that are all the same.
 
@@ -409,7 +407,6 @@ def inputs_tell_nothing(probe: TrainingProbe) -> Iterator[Finding]:
     Example: pixels that were divided by 255 twice.
     Fix: look at what the model is really fed.
     Ignore: never.
-    Reports: https://github.com/mindee/doctr/pull/375
     """
     is_blind = probe.reached - probe.least_loss > 0.9 * (probe.blind_loss - probe.least_loss)
     if probe.is_decided and probe.classes > 1 and is_blind:
@@ -430,7 +427,6 @@ def worse_at_inference(probe: TrainingProbe) -> Iterator[Finding]:
     Example: batches of one record.
     Fix: larger batches, a lower momentum, or GroupNormalization.
     Ignore: for short probes of large momentum.
-    Reports: https://github.com/keras-team/keras/issues/8837
     """
     has_norm = any(type(layer).__name__ == "BatchNormalization" for layer in probe.facts.layers)
     if has_norm and probe.inference_loss > 5 * probe.final_loss + 0.5:
@@ -443,7 +439,7 @@ def worse_at_inference(probe: TrainingProbe) -> Iterator[Finding]:
         )
 
 
-@rule("TRN005", "learning-rate-too-high", needs="probe", rank=105)
+@rule("TRN005", "learning-rate-diverges", needs="probe", rank=105)
 def learning_rate_too_high(probe: TrainingProbe) -> Iterator[Finding]:
     """A loss that grows, or is no longer a number, after a few steps with the model's own optimiser.
 
@@ -451,7 +447,6 @@ def learning_rate_too_high(probe: TrainingProbe) -> Iterator[Finding]:
     Example: `Adam(10.0)`; `SGD(1.0)` on inputs of 0..255.
     Fix: a learning rate that is ten to a thousand times smaller.
     Ignore: where a schedule begins with a warm-up that the probe does not see.
-    Reports: https://github.com/zzh8829/yolov3-tf2/issues/233
     """
     peak, rate = probe.peak_loss, probe.facts.learning_rate
     if peak is None or not math.isfinite(probe.initial_loss):
@@ -474,7 +469,6 @@ def cannot_be_trained(probe: TrainingProbe) -> Iterator[Finding]:
     Example: an input of another shape than the records give; labels that the loss does not take.
     Fix: what the error says, which Keras raised for the batch that is described.
     Ignore: where the records reach the model in another way than the probe fed them.
-    Reports: https://github.com/tensorflow/tensorflow/issues/44250
     """
     if probe.error is not None:
         yield Finding(

@@ -119,7 +119,7 @@ def _label(run: RunFacts) -> list[Location]:
     return [Location(feature=run.label)]
 
 
-@rule("RUN001", "loss-is-no-number", needs="run", rank=100, when=("during",))
+@rule("RUN001", "loss-is-nan", needs="run", rank=100, when=("during",))
 def loss_is_no_number(run: RunFacts) -> Iterator[Finding]:
     """A loss that became NaN or infinite: nothing is learned from there on.
 
@@ -127,7 +127,6 @@ def loss_is_no_number(run: RunFacts) -> Iterator[Finding]:
     Example: a learning rate of 10; NaN in a column; the logarithm of 0 in a custom loss.
     Fix: look for NaN in the data (`bushel check`), lower the learning rate, clip gradients.
     Ignore: never.
-    Reports: https://github.com/zzh8829/yolov3-tf2/issues/233 https://github.com/tensorflow/models/issues/1881
     """
     bad = next((step for step, loss in enumerate(run.losses) if not math.isfinite(loss)), None)
     if bad is not None:
@@ -147,7 +146,6 @@ def loss_is_flat(run: RunFacts) -> Iterator[Finding]:
     Example: accuracy stays at 1/K from the first epoch to the last.
     Fix: the other findings say which; else the learning rate.
     Ignore: for a model that was trained already.
-    Reports: https://github.com/tensorflow/docs/pull/2102
     """
     finite = [loss for loss in run.losses if math.isfinite(loss)]
     if len(finite) < LEAST_STEPS or run.is_learned:
@@ -173,7 +171,6 @@ def predictions_collapsed(run: RunFacts) -> Iterator[Finding]:
     Example: "cat" for all of 10,000 images; accuracy is the share of cats.
     Fix: balance the classes (`--class-weights balanced`), and see the other findings.
     Ignore: where nearly all records are of one class.
-    Reports: https://github.com/keras-team/keras-io/issues/1549
     """
     total = sum(run.counts)
     largest = max(run.counts, default=0) / total if total else 1.0
@@ -194,7 +191,6 @@ def inputs_are_constant(run: RunFacts) -> Iterator[Finding]:
     Example: images that are all black after a wrong scaling; a column whose parsing gives the default.
     Fix: look at the records (`bushel cat`), then at each transform.
     Ignore: where one of many inputs is a constant on purpose.
-    Reports: https://github.com/tensorflow/ranking/issues/125 https://github.com/mindee/doctr/pull/375
     """
     if run.looked_at < 2 or not run.spans:
         return
@@ -217,7 +213,6 @@ def few_classes_per_batch(run: RunFacts) -> Iterator[Finding]:
     Example: records sorted by class, read through a shuffle buffer of 100.
     Fix: build the dataset again, which shuffles it, or use a buffer larger than a class.
     Ignore: where batches are balanced or grouped on purpose.
-    Reports: https://github.com/auroua/InsightFace_TF/issues/80 https://github.com/tensorflow/tfjs/issues/5976
     """
     total = sum(run.counts)
     if run.classes_per_batch is None or run.batches < 5 or not total or run.batch_size < 4:
@@ -241,7 +236,6 @@ def waiting_for_data(run: RunFacts) -> Iterator[Finding]:
     Example: large JPEG images decoded by two cores for a fast GPU.
     Fix: what the evidence names: more threads, smaller images when building, a faster disk.
     Ignore: for runs of a few seconds.
-    Reports: https://github.com/tensorflow/tensorflow/issues/61238
     """
     if run.seconds >= LEAST_SECONDS and run.waiting > WAITING:
         yield Finding(
@@ -259,7 +253,6 @@ def one_class_in_train(run: RunFacts) -> Iterator[Finding]:
     Example: a dataset sorted by class, of which the first part became train.
     Fix: split again: `bushel build DATA OUT --split 80/20 --stratify label`.
     Ignore: never.
-    Reports: https://github.com/zalandoresearch/fashion-mnist/pull/5
     """
     present = [name for name, count in zip(run.classes, run.counts, strict=True) if count]
     if len(present) == 1:
@@ -271,7 +264,7 @@ def one_class_in_train(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN008", "inputs-nearly-nothing", needs="run", rank=90, when=("before",))
+@rule("RUN008", "inputs-close-to-zero", needs="run", rank=90, when=("before",))
 def inputs_nearly_nothing(run: RunFacts) -> Iterator[Finding]:
     """Inputs so close to 0 that they were probably scaled twice, for a model that does not scale them up.
 
@@ -279,7 +272,6 @@ def inputs_nearly_nothing(run: RunFacts) -> Iterator[Finding]:
     Example: pixels divided by 255 when they were written, and once more when they are read.
     Fix: scale once; or begin the model with Normalization.
     Ignore: where the unit of a feature makes it small, and the model is made for it.
-    Reports: https://github.com/keras-team/keras-io/issues/1549 https://github.com/tensorflow/tensorflow/issues/42506
     """
     if run.normalises or not run.spans:
         return
@@ -303,7 +295,6 @@ def augmentation_destroys(run: RunFacts) -> Iterator[Finding]:
     Example: `cutout` as large as the image; noise of ten times the deviation; vertical flips of digits.
     Fix: weaken it, and look at a batch.
     Ignore: where the model beats the baselines all the same.
-    Reports: https://github.com/davidsandberg/facenet/issues/277
     """
     if run.augmentation is None or run.augmented_score is None or run.linear_score is None or run.score is None:
         return
@@ -318,7 +309,7 @@ def augmentation_destroys(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN010", "labels-say-nothing", needs="run", rank=150)
+@rule("RUN010", "labels-not-predictable", needs="run", rank=150)
 def labels_say_nothing(run: RunFacts) -> Iterator[Finding]:
     """Records can be memorised, and neither the model nor a linear one predicts others: labels do not fit inputs.
 
@@ -326,7 +317,6 @@ def labels_say_nothing(run: RunFacts) -> Iterator[Finding]:
     Example: images listed in one order and labels in another; two shuffles with two seeds.
     Fix: compare a few records with their sources: `bushel cat DATA --record train:0`.
     Ignore: where the inputs really do not determine the label.
-    Reports: https://github.com/tensorflow/tensorflow/issues/12851 https://github.com/tensorflow/tensorflow/issues/41334
     """
     is_other_cause = run.is_stuck or run.data_learns or run.contradicting > CONTRADICTING
     if not run.has_failed or run.linear_score is None or is_other_cause or not run.memorises:
@@ -348,7 +338,6 @@ def model_does_not_learn(run: RunFacts) -> Iterator[Finding]:
     Example: a loss that takes logits for probabilities; a learning rate of 1; one epoch of ten steps.
     Fix: loss and activation first, then the learning rate, then more epochs.
     Ignore: never.
-    Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/tensorflow/tensorflow/issues/62460
     """
     if run.has_failed and run.linear_learns and run.data_learns:
         yield Finding(
@@ -367,7 +356,6 @@ def memorised(run: RunFacts) -> Iterator[Finding]:
     Example: a network of a million weights on 500 records.
     Fix: more data, augmentation, a smaller model, early stopping; compare the splits with `bushel check`.
     Ignore: where the other split is good enough.
-    Reports: https://github.com/keras-team/keras/issues/8837
     """
     if run.train_score is None or run.score is None or run.is_learned or run.task == "regression":
         return
@@ -389,7 +377,6 @@ def worse_than_linear(run: RunFacts) -> Iterator[Finding]:
     Example: three epochs of a deep network on a table that a line separates.
     Fix: more epochs, another learning rate, a model that fits the inputs.
     Ignore: where the linear model was fitted to far more records than the network has seen.
-    Reports: https://github.com/keras-team/keras-io/issues/1549
     """
     if run.is_learned and run.is_below_linear and run.score is not None and run.linear_score is not None:
         gain = run.linear_score - run.constant_score
@@ -415,7 +402,6 @@ def no_gradient(run: RunFacts) -> Iterator[Finding]:
     Example: `stop_gradient`, `argmax` or rounding before the output; a loss that does not use the predictions.
     Fix: keep everything between weights and loss differentiable.
     Ignore: never.
-    Reports: https://github.com/keras-team/keras/issues/16663
     """
     if run.gradients and all(norm is None for norm in run.gradients.values()):
         yield Finding(
@@ -433,7 +419,6 @@ def dead_units(run: RunFacts) -> Iterator[Finding]:
     Example: kernels that begin with zeros before a ReLU; a bias of -1000; a ReLU after unscaled negative values.
     Fix: leave initialisers as they are by default; scale the inputs; LeakyReLU.
     Ignore: never.
-    Reports: https://github.com/keras-team/keras/issues/7057
     """
     kernels = [norm for path, norm in (run.gradients or {}).items() if not path.endswith(_BIASES)]
     if any(norm == 0 for norm in kernels) and not any(kernels):
@@ -456,7 +441,6 @@ def rate_too_low(run: RunFacts) -> Iterator[Finding]:
     Example: a rate of 1e-8; a schedule that falls to 0 at once.
     Fix: a learning rate that is ten to a thousand times larger.
     Ignore: where the weights were trained before.
-    Reports: none collected.
     """
     is_little = run.moved is not None and run.moved < MOVED_LITTLE
     if run.has_failed and is_little and run.steps >= LEAST_STEPS and run.gradients:
@@ -476,7 +460,6 @@ def rate_too_high(run: RunFacts) -> Iterator[Finding]:
     Example: `Adam(3.0)`; a rate for SGD taken over to Adam.
     Fix: a learning rate that is ten to a thousand times smaller.
     Ignore: where the weights began at nearly 0 on purpose.
-    Reports: none collected.
     """
     if run.has_failed and run.moved is not None and not run.moved <= MOVED_FAR:
         yield Finding(
@@ -495,7 +478,6 @@ def regularised_away(run: RunFacts) -> Iterator[Finding]:
     Example: `Dropout(0.99)`, where the share to keep was meant; `L2(100)`.
     Fix: `rate` is the share that is dropped: 0.1 to 0.5; penalties of 1e-5 to 1e-2.
     Ignore: where the model learns all the same.
-    Reports: https://github.com/hunkim/DeepLearningZeroToAll/issues/122
     """
     if not run.has_failed:
         return
@@ -524,7 +506,6 @@ def too_few_steps(run: RunFacts) -> Iterator[Finding]:
     Example: one epoch of a small dataset with a large batch: three steps.
     Fix: more `--epochs`, smaller batches, or a higher `--learning-rate`.
     Ignore: never.
-    Reports: none collected.
     """
     if run.has_failed and run.is_improving and 0 < run.steps < FEW_STEPS:
         yield Finding(
@@ -543,7 +524,6 @@ def splits_differ(run: RunFacts) -> Iterator[Finding]:
     Example: a test split that was not normalised; images of another source.
     Fix: prepare all splits alike, and split at random: `bushel check` names the features that differ (`SPL006`).
     Ignore: where the other split is meant to differ.
-    Reports: https://github.com/keras-team/keras/issues/11869 https://github.com/keras-team/keras/issues/12689
     """
     if run.has_failed and run.drift is not None and run.drift > DRIFTED:
         yield Finding(
@@ -563,7 +543,6 @@ def labels_of_splits_differ(run: RunFacts) -> Iterator[Finding]:
     Example: classes numbered in another order in the test split; labels that were negated or shuffled there.
     Fix: compare records of both with their sources: `bushel cat DATA --record val:0`.
     Ignore: where the two splits are meant to differ.
-    Reports: https://github.com/mlpack/examples/pull/213
     """
     is_apart = run.drift is not None and run.drift > DRIFTED
     if run.has_failed and run.holds_within_train and not run.linear_learns and not is_apart:
@@ -585,7 +564,6 @@ def same_inputs_other_labels(run: RunFacts) -> Iterator[Finding]:
     Example: a table joined twice; images copied into two folders; inputs of which the telling feature was left out.
     Fix: decide between the labels; look for the feature that makes the difference.
     Ignore: where inputs do not determine the label, and its probability is what is wanted.
-    Reports: none collected.
     """
     if run.has_failed and run.contradicting > CONTRADICTING and not run.is_stuck:
         yield Finding(
@@ -605,7 +583,6 @@ def few_records(run: RunFacts) -> Iterator[Finding]:
     Example: the first 20 rows of a table, kept for a quick try.
     Fix: more records; a model that was trained before; augmentation.
     Ignore: never.
-    Reports: none collected.
     """
     least = max(FEW_RECORDS, FEW_OF_A_CLASS * sum(count > 0 for count in run.counts))
     if run.has_failed and 0 < run.records < least:
@@ -624,7 +601,6 @@ def rare_classes_lost(run: RunFacts) -> Iterator[Finding]:
     Example: 99 records of one class for each of the other.
     Fix: `--class-weights balanced`, or `--balance` when building.
     Ignore: where the rare classes do not matter.
-    Reports: none collected.
     """
     total, by_count = sum(run.counts), sorted(run.counts, reverse=True)
     largest = by_count[0] / total if total else 0.0
@@ -648,7 +624,6 @@ def inputs_are_cut(run: RunFacts) -> Iterator[Finding]:
     Example: `--max-length 16` for documents of a thousand words.
     Fix: a larger `--max-length`.
     Ignore: where the beginning is what matters.
-    Reports: none collected.
     """
     for name, share in run.cut.items():
         if run.has_failed and share > LOST:

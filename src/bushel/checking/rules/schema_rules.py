@@ -27,7 +27,6 @@ def feature_missing(data: Data) -> Iterator[Finding]:
     Example: train was written with `label`, validation with `labels`.
     Fix: write both splits with one function; rename the feature in the code or in the data.
     Ignore: for a test split without labels.
-    Reports: https://github.com/google/earthengine-api/issues/177 https://github.com/google-research/google-research/issues/1887
     """
     if data.schema is not None:
         extra = [name for name in data.features if name not in data.schema]
@@ -74,7 +73,6 @@ def list_type_mismatch(data: Data) -> Iterator[Finding]:
     Example: one blank cell turned an integer column into floats, in one file of ten.
     Fix: convert to one type where it is written: `int(value)` into int64_list, `float(value)` into float_list.
     Ignore: never; no parse specification reads both.
-    Reports: https://github.com/ethanyanjiali/deep-vision/issues/13 https://github.com/tensorflow/tfx/issues/819
     """
     for feature in data.features.values():
         kinds = {KIND_NAMES[kind]: feature.seen["kinds"][kind] for kind in KIND_NAMES if feature.seen["kinds"][kind]}
@@ -105,7 +103,6 @@ def value_count_mismatch(data: Data) -> Iterator[Finding]:
     Example: `shape` is `[h, w, 3]` for colour images and `[h, w]` for the grey ones.
     Fix: write the same number always, or read the feature as `VarLenFeature` or `RaggedFeature`.
     Ignore: where the feature is meant to vary, as boxes or tokens do.
-    Reports: https://github.com/ZJULearning/pixel_link/issues/9 https://github.com/johnsmithm/handwritten-tf-1.0/issues/6
     """
     for feature in data.features.values():
         lengths = feature.lengths
@@ -146,7 +143,6 @@ def raw_dtype_mismatch(data: Data) -> Iterator[Finding]:
     Example: `image.astype(float).tobytes()` read with `tf.io.decode_raw(image, tf.uint8)`.
     Fix: declare the dtype that was written; the ratio of bytes to values names its size.
     Ignore: never.
-    Reports: https://github.com/kalaspuffar/tensorflow-data/issues/4 https://github.com/tensorflow/tensorflow/issues/18262
     """
     for name, declared in (data.schema.features if data.schema else {}).items():
         feature = data.features.get(name)
@@ -180,7 +176,6 @@ def mostly_absent_feature(data: Data) -> Iterator[Finding]:
     Example: `rating` is in 3 % of the records and read with `default_value=0`.
     Fix: drop the feature, or give the model a second feature that says whether it was there.
     Ignore: for a feature that is meant to be rare, and is read as such.
-    Reports: https://github.com/tensorflow/ranking/issues/125 https://github.com/tensorflow/ranking/issues/227
     """
     for feature in data.features.values():
         share = feature.records / max(feature.total, 1)
@@ -210,7 +205,6 @@ def other_records_mixed_in(data: Data) -> Iterator[Finding]:
     Example: the shards of a detection set and of a classification set in one folder.
     Fix: keep the two apart; `bushel info` on each file shows which is which.
     Ignore: where features are optional and differ by one or two.
-    Reports: https://github.com/tensorflow/tensorflow/issues/5234
     """
     for split in data.splits.values():
         (counts, full), names = split.signatures
@@ -241,7 +235,6 @@ def not_an_example(data: Data) -> Iterator[Finding]:
     Example: serialized tensors (`tf.io.serialize_tensor`), or another protobuf message.
     Fix: read them with the library that wrote them; `bushel info` says what they are.
     Ignore: where the records are meant to be other bytes.
-    Reports: https://github.com/tensorflow/tensorflow/issues/5234 https://github.com/google-research/causal-agents/issues/2
     """
     for split in data.splits.values():
         count = split.malformed[0]
@@ -274,7 +267,6 @@ def type_drift_between_splits(data: Data) -> Iterator[Finding]:
     Example: `age` is int64 in train and float in validation, because validation has a blank.
     Fix: convert to one type before writing, with one function for all splits.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tfx/issues/819 https://github.com/tensorflow/data-validation/issues/95
     """
     for name in sorted(data.features):
         kinds = {s.name: s.features[name].dtype for s in data.splits.values() if name in s.features}
@@ -308,7 +300,6 @@ def feature_not_in_schema(data: Data) -> Iterator[Finding]:
     Example: a new column was added where records are written, and the schema was not.
     Fix: declare it; `bushel schema DATA --pbtxt` prints how. Or stop writing it.
     Ignore: for features that only other programs read.
-    Reports: none collected.
     """
     if data.declared is None:
         return
@@ -331,7 +322,6 @@ def declared_feature_absent(data: Data) -> Iterator[Finding]:
     Example: the schema demands `min_fraction: 1.0`, and one file was written before the feature was there.
     Fix: write it in every record, or lower `presence.min_fraction` and `min_count` in the schema.
     Ignore: for data without labels, where the schema declares the label.
-    Reports: none collected.
     """
     for declared in data.declared or ():
         feature = data.features.get(declared.name)
@@ -355,7 +345,6 @@ def declared_type_differs(data: Data) -> Iterator[Finding]:
     Example: the schema says INT, and a blank cell made the column FLOAT.
     Fix: write the declared type, or correct `type` in the schema.
     Ignore: never; what follows the schema cannot read it.
-    Reports: none collected.
     """
     for declared, feature in _pairs(data):
         if declared.kind is not None and declared.kind != feature.kind:
@@ -376,7 +365,6 @@ def declared_count_differs(data: Data) -> Iterator[Finding]:
     Example: `shape { dim { size: 3 } }`, and some records hold four values.
     Fix: write as many values as the schema says, or correct the schema.
     Ignore: never; what follows the schema cannot read it.
-    Reports: none collected.
     """
     for declared, feature in _pairs(data):
         least, most = feature.seen["min_count"], feature.seen["max_count"]
@@ -410,7 +398,6 @@ def value_outside_domain(data: Data) -> Iterator[Finding]:
     Example: `int_domain { min: 0 max: 9 }`, and a new class has the code 10.
     Fix: correct the values where they are written, or widen the domain in the schema.
     Ignore: where the domain was only inferred from an older sample.
-    Reports: none collected.
     """
     for declared, feature in _pairs(data):
         if declared.texts is not None and feature.kind == BYTES_KIND and feature.distinct is None:

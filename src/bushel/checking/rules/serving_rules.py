@@ -83,7 +83,6 @@ def golden_inputs_differ(facts: ServingFacts) -> Iterator[Finding]:
     Fix: the versions that the contract names; or `bushel.contract.verify(run, prepare)` with your own function, until
     it finds nothing.
     Ignore: where the largest difference that is named is far below what the model can tell.
-    Reports: https://github.com/roboflow/rf-detr/pull/1269 https://github.com/NVIDIA/DALI/issues/5260 https://github.com/tensorflow/tensorflow/issues/6720
     """
     found = contracts.verify(facts.contract)
     if found:
@@ -124,9 +123,6 @@ def classes_of_another_order(facts: ServingFacts) -> Iterator[Finding]:
     Example: a class folder that is missing in the new data, so that all codes after it move by one.
     Fix: build the data with the class list of training: `bushel build --append`, or the names of the contract.
     Ignore: never.
-    Reports: https://github.com/google-deepmind/dmvr/issues/6
-    https://github.com/uzh-rpg/rpg_event_representation_learning/issues/2
-    https://github.com/huggingface/pytorch-image-models/issues/957
     """
     manifest = facts.data.manifest if facts.data is not None else None
     known, named = facts.contract.classes, list(manifest.label.names) if manifest and manifest.label else []
@@ -152,7 +148,6 @@ def features_not_those_of_training(facts: ServingFacts) -> Iterator[Finding]:
     Example: images stored as raw pixels, where training read JPEGs.
     Fix: build the data with the recipe of the training data, which the contract holds.
     Ignore: where the data is not meant for this model.
-    Reports: https://github.com/google/earthengine-api/issues/177 https://github.com/ethanyanjiali/deep-vision/issues/13
     """
     if facts.data is None or not facts.data.records:
         return
@@ -196,7 +191,6 @@ def fitted_again(facts: ServingFacts) -> Iterator[Finding]:
     Example: the test set built on its own, with a mean and a vocabulary of its own.
     Fix: build all splits in one build, or give the build the fitted values of training.
     Ignore: never.
-    Reports: https://github.com/tensorflow/skflow/issues/135 https://github.com/ikhlestov/vision_networks/issues/27 https://github.com/taki0112/Densenet-Tensorflow/issues/8
     """
     manifest = facts.data.manifest if facts.data is not None else None
     if manifest is None or facts.data is None:
@@ -223,7 +217,6 @@ def inputs_of_another_range(facts: ServingFacts) -> Iterator[Finding]:
     Example: pixels stored as 0..1, prepared by dividing by 255 once more: nearly black.
     Fix: store what the training data stored.
     Ignore: where values of this feature really span several scales.
-    Reports: https://github.com/mindee/doctr/pull/375 https://github.com/keras-team/keras-io/issues/1549
     """
     found = list(_other_ranges(facts))
     if not found:
@@ -282,7 +275,6 @@ def outputs_differ(facts: ServingFacts) -> Iterator[Finding]:
     Example: weights of an earlier epoch, and the contract of the last.
     Fix: serve the model from the folder of the contract.
     Ignore: for a model that was trained further on purpose.
-    Reports: https://github.com/roboflow/rf-detr/pull/1269 https://github.com/tensorflow/skflow/issues/135
     """
     if facts.model is None or not any(golden.outputs for golden in facts.contract.golden):
         return

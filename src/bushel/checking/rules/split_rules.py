@@ -33,7 +33,6 @@ def duplicate_across_splits(data: Data) -> Iterator[Finding]:
     Fix: drop the copies from the source before it is split: `rows.drop_duplicates()` of a table, one of the files with
     the same bytes. Splitting again does not help: copies have keys of their own.
     Ignore: where the same content really occurs again, and should count each time.
-    Reports: https://github.com/stefyste/RIAWELC/issues/2 https://github.com/js0nwu/webui/issues/1
     """
     for (one, other), count in (data.duplicates.across if data.duplicates else {}).items():
         total = data.splits[other].records
@@ -58,7 +57,6 @@ def near_duplicate_image_across_splits(data: Data) -> Iterator[Finding]:
     Example: neighbouring frames of one clip in train and test.
     Fix: split by the clip, the patient or the page: `bushel build SOURCE OUT --group COLUMN`.
     Ignore: for images that really all look alike, such as scans of one form.
-    Reports: https://github.com/js0nwu/webui/issues/1 https://github.com/huggingface/datasets/issues/4261
     """
     for (one, other), pairs in (data.pictures.near if data.pictures else {}).items():
         records = {pair.other for pair in pairs}
@@ -90,7 +88,6 @@ def near_duplicate_text_across_splits(data: Data) -> Iterator[Finding]:
     Example: a page and its copy with another date.
     Fix: split by document family, or drop the near copies from validation.
     Ignore: for texts from templates, where the template is most of the text.
-    Reports: https://github.com/huggingface/datasets/issues/4261
     """
     for (one, other), pairs in (data.texts.near if data.texts else {}).items():
         records = {pair[1] for pair in pairs}
@@ -119,7 +116,6 @@ def group_in_two_splits(data: Data) -> Iterator[Finding]:
     Example: `patient_id` 17 in train and in test.
     Fix: `bushel build SOURCE OUT --group patient_id`.
     Ignore: where the groups of the future are the groups of today.
-    Reports: https://github.com/Lightning-Universe/lightning-Covid19/issues/11
     """
     names = sorted({name for split in data.splits.values() for name in split.groups})
     for name in names:
@@ -145,7 +141,6 @@ def label_drift(data: Data) -> Iterator[Finding]:
     Example: 50 % positives in train, 5 % in validation.
     Fix: split with stratification: `bushel build SOURCE OUT --split 80/20 --stratify label`.
     Ignore: where train was balanced on purpose.
-    Reports: https://github.com/zalandoresearch/fashion-mnist/pull/5 https://github.com/tensorflow/tfjs/issues/5976
     """
     train = data.splits.get("train")
     if train is None or not is_classification(data):
@@ -187,7 +182,6 @@ def feature_drift(data: Data) -> Iterator[Finding]:
     Example: train in 0..1, validation in 0..255.
     Fix: one function for all splits, fitted on train.
     Ignore: for splits by time, where drift is what you want to measure.
-    Reports: https://github.com/ikhlestov/vision_networks/issues/27 https://github.com/taki0112/Densenet-Tensorflow/issues/8
     """
     train = data.splits.get("train")
     for split in data.splits.values() if train is not None else ():
@@ -278,7 +272,6 @@ def normalised_by_its_own_statistics(data: Data) -> Iterator[Finding]:
     Example: `(x - x.mean()) / x.std()` on `x_test`.
     Fix: keep the mean and deviation of train, and use them for all splits.
     Ignore: never.
-    Reports: https://github.com/ikhlestov/vision_networks/issues/27 https://github.com/taki0112/Densenet-Tensorflow/issues/8
     """
     train = data.splits.get("train")
     for split in data.splits.values() if train is not None else ():
@@ -307,7 +300,6 @@ def duplicate_within_split(data: Data) -> Iterator[Finding]:
     Example: a build that was run twice into one folder.
     Fix: drop the copies, unless they were made on purpose.
     Ignore: after oversampling.
-    Reports: https://github.com/tensorflow/datasets/issues/3013
     """
     for split, count in (data.duplicates.within if data.duplicates else {}).items():
         total = data.splits[split].records
@@ -385,7 +377,6 @@ def label_sorted_shards(data: Data) -> Iterator[Finding]:
     Example: shards written class by class, and `shuffle(1000)` over 50,000 records.
     Fix: write the records in random order (`bushel build data/ out/`), or a buffer as large as is named.
     Ignore: when the reader shuffles by index, as `bushel.batches` does.
-    Reports: https://github.com/kmonachopoulos/ImageNet-to-TFrecord/issues/4 https://github.com/auroua/InsightFace_TF/issues/80
     """
     split = data.train
     if split is None or not (is_classification(data) or data.label is not None):
@@ -449,7 +440,6 @@ def shards_differ(data: Data) -> Iterator[Finding]:
     Example: one shard for each class.
     Fix: deal the records out to shards at random: `bushel build data/ out/`.
     Ignore: when every worker reads all shards interleaved, or by index.
-    Reports: https://github.com/tensorflow/tensorflow/issues/36846
     """
     for split in data.splits.values():
         files = [file for file in data.files_of(split.name) if sum(file.labels.values()) >= 50]
@@ -483,7 +473,6 @@ def split_is_a_sorted_tail(data: Data) -> Iterator[Finding]:
     Example: `validation_split=0.2` or the last 20 % of a file that is sorted.
     Fix: shuffle before splitting, or split by key: `bushel build SOURCE OUT --split 80/20 --stratify label`.
     Ignore: for a test of one class that is meant as such.
-    Reports: https://github.com/zalandoresearch/fashion-mnist/pull/5 https://github.com/tensorflow/tfjs/issues/5976
     """
     train = data.splits.get("train")
     if train is None or not is_classification(data):

@@ -24,7 +24,6 @@ def not_finite(data: Data) -> Iterator[Finding]:
     Example: a mean over an empty group, a log of 0, a blank cell of a CSV file.
     Fix: leave such samples out, or fill the value and add a feature that says so.
     Ignore: where NaN marks a missing value that the model masks.
-    Reports: https://github.com/tensorflow/models/issues/8322
     """
     for feature in data.features.values():
         nans, infinities = feature.seen["nans"][0], feature.seen["infinities"][0]
@@ -52,7 +51,6 @@ def constant_feature(data: Data) -> Iterator[Finding]:
     Fix: drop it, or guard the division.
     Ignore: for features that describe the file, such as the number of channels. Properties of boxes other than
     their corners (`image/object/is_crowd`, `difficult`, their only class) are not inputs, and are passed over.
-    Reports: https://github.com/keras-team/keras/issues/20011
     """
     of_boxes = tuple(f"{group}/" for group in _groups_of_boxes(data))
     for feature in data.features.values():
@@ -98,7 +96,6 @@ def sentinel_value(data: Data) -> Iterator[Finding]:
     Example: temperatures from -20 to 40, and 300 times -999.
     Fix: leave such samples out, or fill the value and add a feature that says so.
     Ignore: where the number is a real value.
-    Reports: none collected; the idea is Data Linter's (uncommon sign, tailed distribution).
     """
     for feature in data.features.values():
         if not feature.is_number or feature.name == data.label:
@@ -130,7 +127,6 @@ def out_of_declared_range(data: Data) -> Iterator[Finding]:
     Example: heights in metres, and from one file on in centimetres.
     Fix: find the files that differ (`bushel info FILE`) and write them again.
     Ignore: when the schema was inferred from a part of the data; infer it again then.
-    Reports: https://github.com/tensorflow/data-validation/issues/95
     """
     for name, declared in (data.schema.statistics if data.schema else {}).items():
         feature = data.features.get(name)
@@ -158,7 +154,6 @@ def number_as_text(data: Data) -> Iterator[Finding]:
     Example: `"12.5"` from a CSV file whose column was read as text.
     Fix: convert it where it is written: `float(value)`.
     Ignore: for identifiers, postal codes and telephone numbers.
-    Reports: none collected; the idea is Data Linter's (number as string).
     """
     for name, look in data.looks.items():
         is_identifier = re.search(r"id$|key|code|zip|phone|name|path|date|time|year|version", name, re.IGNORECASE)
@@ -181,7 +176,6 @@ def spaces_around_text(data: Data) -> Iterator[Finding]:
     Example: names that were read with `file.readlines()`.
     Fix: `.strip()` where it is written.
     Ignore: for running text.
-    Reports: https://github.com/zzh8829/yolov3-tf2/issues/233 https://github.com/zzh8829/yolov3-tf2/issues/259
     """
     for feature in data.features.values():
         count = feature.seen["padded"][0]
@@ -209,7 +203,6 @@ def impossible_box(data: Data) -> Iterator[Finding]:
     Example: `xmin` and `xmax` swapped; pixels where shares of the width are expected; EXIF rotation not applied.
     Fix: leave the box out, or swap its corners; divide by the image's size after rotating it.
     Ignore: never.
-    Reports: https://github.com/tensorflow/models/issues/1881 https://github.com/tensorflow/models/issues/5474
     """
     groups: dict[str, dict[str, FeatureFacts]] = {}
     for feature in data.features.values():
@@ -256,7 +249,6 @@ def scales_side_by_side(data: Data) -> Iterator[Finding]:
     Example: age scaled to 0..1, and an income in cents.
     Fix: normalise all of them by statistics of the train split; `bushel build` keeps those with the dataset.
     Ignore: for models that do not mind, such as trees, or where a Normalization layer comes first.
-    Reports: none collected; the idea is Data Linter's (unnormalized feature).
     """
     for feature in data.features.values():
         low, high = feature.seen["position_min"], feature.seen["position_max"]
@@ -294,7 +286,6 @@ def outlier(data: Data) -> Iterator[Finding]:
     Example: a height of 170 among heights in metres; a price with two zeros too many.
     Fix: look at the record that is named; correct it, leave it out, or clip the feature.
     Ignore: where such values are real and the model is made for them.
-    Reports: none collected; the idea is Data Linter's (tailed distribution).
     """
     for feature in data.features.values():
         if not feature.is_number or feature.name in data.identity or (feature.length == 1 and _is_code(feature)):
@@ -369,7 +360,6 @@ def shard_of_another_scale(data: Data) -> Iterator[Finding]:
     Example: one shard in centimetres or in 0..255, the others in metres or in 0..1.
     Fix: write the file again with the function that wrote the others.
     Ignore: where a file really holds another kind of record.
-    Reports: https://github.com/tensorflow/data-validation/issues/95
     """
     for name in sorted({name for file in data.files for name in file.quantiles}):
         known = [file for file in data.files if file.quantiles.get(name, (0, 0, 0))[2] >= MIN_IN_FILE]

@@ -1,4 +1,4 @@
-"""EXE010 to EXE027: how many batches and records there are, in which order they come, and what is lost or shared."""
+"""How many batches and records there are, in which order they come, and what is lost or shared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding, rule
+from bushel.checking.findings import Finding, rule, seen
 from bushel.checking.running.execution import Event, Execution, Spot
 from bushel.data.splits import split_named
 
@@ -32,7 +32,6 @@ def no_batches(run: Execution) -> Iterator[Finding]:
     lets nothing through; `skip` of everything.
     Fix: look at the first link that gives nothing, which is the one that the finding names.
     Ignore: never.
-    Reports: none collected.
     """
     for role, look in run.data_of("train", "val", "evaluate"):
         if look.get("batches") or look.get("failed"):
@@ -54,16 +53,9 @@ def no_batches(run: Execution) -> Iterator[Finding]:
         )
 
 
-@rule("EXE011", "never-ends", needs="execution", rank=2)
+@seen("PIP019")
 def never_ends(run: Execution) -> Iterator[Finding]:
-    """An endless dataset without a number of steps.
-
-    Why: the first epoch, or the first validation, never ends.
-    Example: `ds.repeat()` and `fit(ds)` without `steps_per_epoch`
-    Fix: drop `repeat()`, or give `steps_per_epoch` and `validation_steps`.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """An endless dataset without a number of steps."""
     for fit in run.fits:
         asked = {"train": fit["arguments"]["steps_per_epoch"], "val": fit["arguments"]["validation_steps"]}
         for role, steps in asked.items():
@@ -89,16 +81,9 @@ def never_ends(run: Execution) -> Iterator[Finding]:
             )
 
 
-@rule("EXE012", "runs-out-of-data", severity="warning", needs="execution", rank=60)
+@seen("PIP019", severity="warning")
 def runs_out_of_data(run: Execution) -> Iterator[Finding]:
-    """More steps are asked for than the dataset has batches.
-
-    Why: Keras warns that the input ran out of data, and ends training early.
-    Example: `fit(ds, steps_per_epoch=1000, epochs=10)` where `ds` has 200 batches and is not repeated
-    Fix: leave `steps_per_epoch` out, or repeat the dataset.
-    Ignore: where one epoch is meant to be part of the data, and the dataset is repeated.
-    Reports: none collected.
-    """
+    """More steps are asked for than the dataset has batches."""
     for event in run.of("used_up"):
         if not re.search(r"StopIteration|OutOfRangeError|\bnext\([^()]*,", run.script.text):
             yield run.found(
@@ -159,7 +144,6 @@ def records_dropped(run: Execution) -> Iterator[Finding]:
     Example: `drop_remainder=True` with batches of 512 and 700 records; a `take(10)` that was left in.
     Fix: do not drop the remainder of data that is evaluated, and remove what was there for a quick try.
     Ignore: where a part is meant to be left out.
-    Reports: none collected.
     """
     for role, look in run.data_of("train", "val"):
         chain, total = run.chain(look), _records_in(run, look)
@@ -200,7 +184,6 @@ def records_overwritten(run: Execution) -> Iterator[Finding]:
     Example: `for image in images: with tf.io.TFRecordWriter("train.tfrecord") as writer: ...`
     Fix: open the writer once, before the loop.
     Ignore: where each file is read before the next one is written.
-    Reports: none collected.
     """
     opened: dict[tuple[str, int], bool] = {}  # by path and line: whether records were written
     for event in run.of("writer", "written", "link"):
@@ -220,16 +203,9 @@ def records_overwritten(run: Execution) -> Iterator[Finding]:
             return
 
 
-@rule("EXE016", "pattern-matches-nothing", needs="execution", rank=2)
+@seen("PIP021")
 def pattern_matches_nothing(run: Execution) -> Iterator[Finding]:
-    """A pattern that matches no file of the folder in which the data is.
-
-    Why: an empty list of files is an empty dataset, or an error about something else.
-    Example: `glob("data/*.tfrecords")` where files end in `.tfrecord`
-    Fix: use the names that the files have.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """A pattern that matches no file of the folder in which the data is."""
     looks = [look for _, look in run.data_of("train")]
     if looks and all(look.get("batches") for look in looks) and run.failure is None:
         return  # another pattern did
@@ -239,16 +215,9 @@ def pattern_matches_nothing(run: Execution) -> Iterator[Finding]:
                         help="use the names that the files have")  # fmt: skip
 
 
-@rule("EXE017", "writer-left-open", needs="execution", rank=20)
+@seen("PIP060")
 def writer_left_open(run: Execution) -> Iterator[Finding]:
-    """A writer of records that is still open when the script ends.
-
-    Why: what is still buffered may be lost: `truncated record` hours into training, or a file of 0 bytes.
-    Example: `writer = tf.io.TFRecordWriter(path)` and no `writer.close()`
-    Fix: `with tf.io.TFRecordWriter(path) as writer:`
-    Ignore: never.
-    Reports: none collected.
-    """
+    """A writer of records that is still open when the script ends."""
     reported: set[str] = set()
     for event in run.of("left_open"):
         if f"{event['place']}" not in reported:
@@ -260,16 +229,9 @@ def writer_left_open(run: Execution) -> Iterator[Finding]:
             )
 
 
-@rule("EXE014", "result-discarded", needs="execution", rank=20)
+@seen("PIP010")
 def result_discarded(run: Execution) -> Iterator[Finding]:
-    """A link of a pipeline whose result is thrown away.
-
-    Why: datasets do not change in place; `ds.shuffle(1000)` on a line of its own does nothing.
-    Example: `ds.map(augment)` without `ds =`
-    Fix: assign the result.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """A link of a pipeline whose result is thrown away."""
     used = {link for link in run.links.values() for link in link["inputs"]} | {event["link"] for event in run.of("use")}
     reported: set[tuple[str, int]] = set()
     for link in run.links.values():
@@ -305,7 +267,6 @@ def one_class_per_batch(run: Execution) -> Iterator[Finding]:
     Example: records sorted by class, and a `shuffle` after `batch`, or with a small buffer.
     Fix: shuffle before batching, with a buffer as large as the dataset.
     Ignore: where one batch per class is meant, as in some metric learning.
-    Reports: none collected.
     """
     for _, look in run.data_of("train"):
         counts, classes = look.get("classes_per_batch") or [], look.get("label_counts") or {}
@@ -359,16 +320,9 @@ def one_class_per_batch(run: Execution) -> Iterator[Finding]:
         )
 
 
-@rule("EXE021", "shuffle-after-batch", severity="warning", needs="execution", rank=45, silences=("PIP001",))
+@seen("PIP001", severity="warning")
 def shuffle_after_batch(run: Execution) -> Iterator[Finding]:
-    """`shuffle` after `batch`.
-
-    Why: whole batches change places, and the records in them stay together forever.
-    Example: `ds.batch(32).shuffle(1000)`
-    Fix: `ds.shuffle(1000).batch(32)`
-    Ignore: where records were shuffled before already.
-    Reports: none collected.
-    """
+    """`shuffle` after `batch`."""
     for _, look in run.data_of("train"):
         chain = run.chain(look)
         batches = _place_in(chain, *BATCHING)
@@ -395,16 +349,9 @@ def _shuffled_files(chain: list[Event]) -> list[Event]:
     ]
 
 
-@rule("EXE022", "batched-twice", needs="execution", rank=30)
+@seen("PIP008")
 def batched_twice(run: Execution) -> Iterator[Finding]:
-    """A dataset that is batched twice.
-
-    Why: the model gets batches of batches, and errors about shapes.
-    Example: `make_dataset(batch_size=32).batch(32)`
-    Fix: remove one of them.
-    Ignore: where windows are batched.
-    Reports: none collected.
-    """
+    """A dataset that is batched twice."""
     for _, look in run.data_of("train", "val"):
         shapes = [facts["shape"] for facts in look.get("inputs", {}).values()]
         pairs = [(link, early) for link in run.chain(look) if (early := _batched_before(run, link)) is not None]
@@ -438,7 +385,6 @@ def augmentation_frozen(run: Execution) -> Iterator[Finding]:
     Example: `ds.map(augment).cache()`; `np.random.uniform()` inside `map`; a stateless operation with a fixed seed
     Fix: cache first, then augment; draw with `tf.random`, and with a seed of its own for each record.
     Ignore: where fixed changes are meant.
-    Reports: none collected.
     """
     for _, look in run.data_of("train"):
         chain = run.chain(look)
@@ -469,16 +415,9 @@ def augmentation_frozen(run: Execution) -> Iterator[Finding]:
             )
 
 
-@rule("EXE024", "augmented-validation", severity="warning", needs="execution", rank=50)
+@seen("PIP007")
 def augmented_validation(run: Execution) -> Iterator[Finding]:
-    """Validation data that changes from pass to pass.
-
-    Why: each epoch measures something else, and not what the model will meet.
-    Example: one function with `random_flip` for training and validation
-    Fix: augment the training data alone.
-    Ignore: where predictions are averaged over changed copies on purpose.
-    Reports: none collected.
-    """
+    """Validation data that changes from pass to pass."""
     reported: set[tuple[str, int]] = set()
     for _, look in run.data_of("val", "evaluate"):
         again = look.get("again")
@@ -512,16 +451,9 @@ def augmented_validation(run: Execution) -> Iterator[Finding]:
         )
 
 
-@rule("EXE025", "reshuffled-split", needs="execution", rank=25)
+@seen("PIP003")
 def reshuffled_split(run: Execution) -> Iterator[Finding]:
-    """`take` and `skip` on a dataset that is shuffled again in each pass.
-
-    Why: in every epoch other records are taken, so that validation holds what was trained on.
-    Example: `ds = ds.shuffle(1000); val = ds.take(200); train = ds.skip(200)`
-    Fix: `shuffle(1000, reshuffle_each_iteration=False)`, or split the files.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """`take` and `skip` on a dataset that is shuffled again in each pass."""
     takes = [link for link in run.links.values() if link["name"] == "take"]
     skips = [link for link in run.links.values() if link["name"] == "skip"]
     used = {id for role, look in run.data_of("train", "val", "evaluate") for id in look.get("chain", ())}
@@ -561,16 +493,9 @@ def _upstream(run: Execution, link: Event) -> list[Event]:
     return sorted(found.values(), key=lambda one: one["id"])
 
 
-@rule("EXE026", "validation-in-training", needs="execution", rank=25)
+@seen("PIP018")
 def validation_in_training(run: Execution) -> Iterator[Finding]:
-    """Validation data that the model is trained on.
-
-    Why: validation measures what was memorised: it looks good while the model learns nothing that generalises.
-    Example: the same files for both, `validation_data=train_ds`, `skip` forgotten
-    Fix: give validation records of its own.
-    Ignore: where the data is only there for a quick try.
-    Reports: none collected.
-    """
+    """Validation data that the model is trained on."""
     for role, train, val, overlap, fit in run.comparisons():
         if role == "val" and fit is not None and fit["same"]:
             yield run.found(
@@ -662,6 +587,7 @@ def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit
             f"{overlap['shared']:,} of {overlap['val']:,} records of validation are also trained on: records were "
             "repeated before they were split",
             *run.lines_of(r"repeat|choice|resample|concat|tile|SMOTE|OverSampler"),
+            *(run.made_before(place)[:2] if train.get("arrays") else ()),
             run.keyword(place, "validation_data") if place else None,
             help="split first, and repeat records of the train part alone",
         )
@@ -718,16 +644,9 @@ def _is_by_replacement(run: Execution, common: set[str]) -> bool:
     return bool(common) and sum(bool(by & common) for _, by in meant) > 1
 
 
-@rule("EXE027", "shuffled-prediction", severity="warning", needs="execution", rank=50)
+@seen("PIP006", severity="warning")
 def shuffled_prediction(run: Execution) -> Iterator[Finding]:
-    """Predictions and labels from two passes over a dataset that is shuffled.
-
-    Why: each pass has another order, so that predictions are compared with the labels of other records.
-    Example: `model.predict(test)` and `[y for x, y in test]` where `test` is shuffled
-    Fix: do not shuffle data that is evaluated, or take both from one pass.
-    Ignore: where the two are never compared.
-    Reports: none collected.
-    """
+    """Predictions and labels from two passes over a dataset that is shuffled."""
     loops = [event["link"] for event in run.of("use") if event["use"] in ("loop", "reduce")]
     for event in run.of("predict"):
         look = event.get("data")

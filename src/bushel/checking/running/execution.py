@@ -120,8 +120,7 @@ class Execution:
     def draws_on_purpose(self) -> bool:
         """Whether one model answers for the same data again and again: that measures how sure it is."""
         places = Counter(f"{event['place']}{event['model']}" for event in self.of("predict"))
-        is_repeated = max(places.values(), default=0) > 2 or any(True for _ in self.of("called_again"))
-        return is_repeated or bool(re.search(r"(?i)monte.?carlo|mc.?dropout|uncertain|epistemic", self.script.text))
+        return max(places.values(), default=0) > 2 or any(True for _ in self.of("called_again"))
 
     def comparisons(self) -> Iterator[tuple[str, Event, Event, Event | None, Event | None]]:
         """What one model was trained and then measured on: role, both looks, how they overlap, and the `fit`."""

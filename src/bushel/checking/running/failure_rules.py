@@ -48,7 +48,6 @@ def could_not_be_run(run: Execution) -> Iterator[Finding]:
     Example: a package that is not installed, an argument that is missing, a file that is not here.
     Fix: install what is missing, give arguments with `--run-args`, or check where the files are.
     Ignore: where the script is to be checked by reading alone: leave `--run` out.
-    Reports: none collected.
     """
     error = run.failure
     if error is not None and is_of_this_machine(run, error):
@@ -88,7 +87,6 @@ def stopped_at_limit(run: Execution) -> Iterator[Finding]:
     Example: a cache or shuffle buffer that holds all of a large dataset.
     Fix: check it with a part of the data, or make what it does before training smaller.
     Ignore: where preparation takes long and is known to.
-    Reports: none collected.
     """
     if run.stopped is None:
         return
@@ -118,7 +116,6 @@ def raises(run: Execution) -> Iterator[Finding]:
     Example: a feature that the records do not hold; a reshape to another number of values.
     Fix: what the finding says; the line is that of the user's code from which the error comes.
     Ignore: where the error is that of an environment that is not the one in which training runs.
-    Reports: none collected.
     """
     error = run.failure
     if error is None or is_of_this_machine(run, error):

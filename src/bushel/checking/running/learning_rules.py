@@ -1,4 +1,4 @@
-"""EXE037 to EXE044 and EXE050 to EXE052: how a model is trained, by `fit` or a custom loop, and whether it learns."""
+"""How a model is trained, by `fit` or a custom loop, and whether it learns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding, rule
+from bushel.checking.findings import Finding, rule, seen
 from bushel.checking.rules.keras_expectations import CROSSENTROPIES, better_direction, loss_called
 from bushel.checking.running.execution import Event, Execution, Spot
 from bushel.checking.running.failure_rules import NO_DERIVATIVE
@@ -15,16 +15,9 @@ from bushel.checking.running.net_rules import loss_spot
 FEW_PARAMETERS = 32  # too few to memorise a batch
 
 
-@rule("EXE037", "callback-watches-nothing", severity="warning", needs="execution", rank=60)
+@seen("PIP054")
 def callback_watches_nothing(run: Execution) -> Iterator[Finding]:
-    """A callback that monitors what fit does not measure, or in the wrong direction.
-
-    Why: early stopping never stops, or stops at the worst epoch; the best model is not saved.
-    Example: `EarlyStopping(monitor="val_acc")`; `mode="min"` for an accuracy
-    Fix: a name from the history, and the direction that is better.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """A callback that monitors what fit does not measure, or in the wrong direction."""
     for fit in run.fits:
         names = set(fit.get("logs") or ())
         for callback in fit["arguments"]["callbacks"]:
@@ -52,16 +45,9 @@ def callback_watches_nothing(run: Execution) -> Iterator[Finding]:
                 )
 
 
-@rule("EXE038", "learning-rate", severity="warning", needs="execution", rank=60)
+@seen("PIP053")
 def learning_rate(run: Execution) -> Iterator[Finding]:
-    """A learning rate that cannot work, or a schedule that ends it at once.
-
-    Why: with too large a rate the loss jumps, with too small a one nothing happens.
-    Example: `Adam(learning_rate=1.0)`; `ExponentialDecay(0.1, decay_steps=1, decay_rate=0.5)`
-    Fix: 1e-3 for Adam and 1e-2 for SGD are good starting points; count schedules in steps, not epochs.
-    Ignore: where the rate was found by search.
-    Reports: none collected.
-    """
+    """A learning rate that cannot work, or a schedule that ends it at once."""
     seen: set[str] = set()
     for fit in run.fits:
         optimizer = fit["model"].get("optimizer") or {}
@@ -133,7 +119,6 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
     Example: `tf.argmax`, `tf.round` or `.numpy()` on the way from the outputs to the loss; a layer that is not used
     Fix: leave out what has no derivative, and what is not used.
     Ignore: where layers are only used at inference.
-    Reports: none collected.
     """
     yield from _without_gradient(run)
     yield from _left_out(run)
@@ -219,7 +204,7 @@ def _without_gradient_in_loops(run: Execution) -> Iterator[Finding]:
             )
 
 
-@rule("EXE040", "nothing-to-train", needs="execution", rank=55)
+@rule("EXE040", "no-trainable-weights", needs="execution", rank=55)
 def nothing_to_train(run: Execution) -> Iterator[Finding]:
     """A model without trainable weights, or whose weights do not move.
 
@@ -227,7 +212,6 @@ def nothing_to_train(run: Execution) -> Iterator[Finding]:
     Example: `model.trainable = False` for the whole model
     Fix: freeze the base alone.
     Ignore: never.
-    Reports: none collected.
     """
     for event in run.of("on_batch"):
         if event["name"] == "train_on_batch" and event.get("trainable") == 0:
@@ -272,7 +256,6 @@ def does_not_learn(run: Execution) -> Iterator[Finding]:
     Example: a learning rate of 10; outputs that do not depend on the inputs; a loss with the wrong sign
     Fix: look at the learning rate first, then at the last layer and the loss.
     Ignore: where heavy regularisation keeps it from doing so.
-    Reports: none collected.
     """
     for fit in run.fits:
         model, probe = fit["model"], fit.get("probe") or {}
@@ -376,10 +359,9 @@ def random_at_inference(run: Execution) -> Iterator[Finding]:
     """A model that gives different outputs for the same batch with `training=False`.
 
     Why: dropout or noise stays switched on when the model is used.
-    Example: `Dropout(0.5)(x, training=True)`
+    Example: `self.dropout(x, training=True)` in the `call` of a layer
     Fix: leave `training=True` out of the model.
     Ignore: where it is there to measure uncertainty.
-    Reports: none collected.
     """
     for fit in run.fits:
         outputs = (fit.get("probe") or {}).get("outputs") or {}
@@ -397,16 +379,9 @@ def random_at_inference(run: Execution) -> Iterator[Finding]:
             )
 
 
-@rule("EXE043", "never-adapted", needs="execution", rank=60)
+@seen("PIP048")
 def never_adapted(run: Execution) -> Iterator[Finding]:
-    """A Normalization layer without statistics.
-
-    Why: it passes everything on as it is.
-    Example: `keras.layers.Normalization()` without `adapt`
-    Fix: `layer.adapt(train.map(lambda x, y: x))` before training.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """A Normalization layer without statistics."""
     reported: set[str] = set()
     for fit in run.fits:
         for layer in fit["model"]["layers"]:
@@ -429,7 +404,6 @@ def split_by_order(run: Execution) -> Iterator[Finding]:
     Example: `fit(x, y, validation_split=0.2)` with `y` sorted
     Fix: shuffle the arrays first, or split them with stratification.
     Ignore: never.
-    Reports: none collected.
     """
     for fit in run.fits:
         split = fit.get("split")
@@ -462,7 +436,6 @@ def gradients_not_applied(run: Execution) -> Iterator[Finding]:
     Example: `tape.gradient(...)` without `optimizer.apply_gradients(...)`
     Fix: `optimizer.apply_gradients(zip(gradients, model.trainable_variables))`
     Ignore: where gradients are only looked at.
-    Reports: none collected.
     """
     if run.loop is None or run.loop["applied"] or run.failure is not None or run.stopped:
         return
@@ -485,7 +458,6 @@ def layer_not_used(run: Execution) -> Iterator[Finding]:
     Example: `x = Conv2D(16, 3)(inputs); x = Conv2D(32, 3)(inputs)`
     Fix: go on from the result of the layer before.
     Ignore: where a layer is only used after training.
-    Reports: none collected.
     """
     if not run.is_whole:
         return
@@ -499,7 +471,8 @@ def layer_not_used(run: Execution) -> Iterator[Finding]:
     reported: set[str] = set()
     for fit in run.fits:
         for layer in fit["model"]["layers"]:
-            if layer.get("uncalled") and layer["place"] and f"{layer['place']}" not in reported:
+            is_own = layer["class"] in (run.code(layer["place"]) or "")  # not one that another layer is made of
+            if layer.get("uncalled") and is_own and f"{layer['place']}" not in reported:
                 reported.add(f"{layer['place']}")
                 yield run.found(f"this {layer['class']} is part of the model, and is never called", layer["place"])
 
@@ -512,7 +485,6 @@ def accumulator_never_cleared(run: Execution) -> Iterator[Finding]:
     Example: `total.assign_add(gradient)` and `apply_gradients`, without `total.assign(tf.zeros_like(total))`
     Fix: set the sums to zero after they were applied.
     Ignore: never.
-    Reports: none collected.
     """
     for event in list(run.of("never_cleared"))[:1]:
         applied = next((one["place"] for one in run.of("applied")), None)
@@ -532,7 +504,6 @@ def float16_not_scaled(run: Execution) -> Iterator[Finding]:
     Example: `keras.mixed_precision.set_global_policy("mixed_float16")` and `tape.gradient(loss, variables)`
     Fix: `LossScaleOptimizer(optimizer)`, and the gradient of `optimizer.scale_loss(loss)`; or mixed_bfloat16.
     Ignore: never.
-    Reports: none collected.
     """
     for event in list(run.of("not_scaled"))[:1]:
         yield run.found(
@@ -543,16 +514,9 @@ def float16_not_scaled(run: Execution) -> Iterator[Finding]:
         )
 
 
-@rule("EXE051", "step-without-training", severity="warning", needs="execution", rank=60, silences=("PIP045",))
+@seen("PIP045")
 def step_without_training(run: Execution) -> Iterator[Finding]:
-    """A training step that calls the model without `training=True`, or an evaluation with it.
-
-    Why: dropout, augmentation and batch statistics are switched off while training, or on while measuring.
-    Example: `model(x)` inside a tape, with `Dropout` in the model
-    Fix: `model(x, training=True)` in the step, `training=False` in the evaluation.
-    Ignore: where frozen statistics are meant.
-    Reports: none collected.
-    """
+    """A training step that calls the model without `training=True`, or an evaluation with it."""
     for event in run.of("call"):
         layers = ", ".join(event["random_layers"])
         if not layers:
@@ -577,16 +541,9 @@ def step_without_training(run: Execution) -> Iterator[Finding]:
             )
 
 
-@rule("EXE052", "metric-never-reset", severity="warning", needs="execution", rank=60)
+@seen("PIP056")
 def metric_never_reset(run: Execution) -> Iterator[Finding]:
-    """A metric that carries over from one epoch to the next.
-
-    Why: what is printed for the tenth epoch is the mean over all ten.
-    Example: `metric.update_state(...)` in each step, and no `reset_state()` per epoch
-    Fix: `metric.reset_state()` at the beginning of each epoch.
-    Ignore: where one number over the whole of training is meant.
-    Reports: none collected.
-    """
+    """A metric that carries over from one epoch to the next."""
     for event in run.of("metrics"):
         for metric in event["metrics"]:
             rounds = {round for _, round in metric["results"]}

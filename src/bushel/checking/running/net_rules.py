@@ -1,4 +1,4 @@
-"""EXE030 to EXE036 and EXE045: what reaches the model against what it is made for."""
+"""What reaches the model against what it is made for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from bushel.checking.findings import Finding, rule
+from bushel.checking.findings import Finding, rule, seen
 from bushel.checking.rules.keras_expectations import BINARY, CROSSENTROPIES, Pair, loss_called, misfits, network_range
 from bushel.checking.running.execution import Event, Execution, Spot
 
@@ -93,7 +93,7 @@ def _map_spots(run: Execution, look: Event, pattern: str = "") -> list[Spot]:
     return [*lines[:2], *spots[:2]] or [link["place"] for link in run.chain(look)[:1]]
 
 
-@rule("EXE030", "input-range", severity="warning", needs="execution", rank=60)
+@rule("EXE030", "input-range", severity="warning", needs="execution", rank=60, silences=("EXE041",))
 def input_range(run: Execution) -> Iterator[Finding]:
     """Pixels of 0 to 255 into a model that does not scale them, or none where it does.
 
@@ -101,7 +101,6 @@ def input_range(run: Execution) -> Iterator[Finding]:
     Example: `decode_jpeg` and `resize` without `/ 255`; an EfficientNet given 0..1
     Fix: scale once, in the pipeline or in the model.
     Ignore: where the first layers are made for the range.
-    Reports: none collected.
     """
     for fit in _fits(run):
         yield from _ranges(run, fit["model"], fit["train"])
@@ -165,16 +164,9 @@ def _is_far(name: str, low: float, high: float) -> bool:
     )
 
 
-@rule("EXE031", "scaled-twice", needs="execution", rank=60)
+@seen("PIP041")
 def scaled_twice(run: Execution) -> Iterator[Finding]:
-    """Inputs that were divided by 255 twice.
-
-    Why: all images are nearly black to the model.
-    Example: `convert_image_dtype` and then `/ 255`; `/ 255` and a `Rescaling` layer
-    Fix: scale once.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """Inputs that were divided by 255 twice."""
     looks = [(fit["model"], fit["train"]) for fit in _fits(run)]
     if run.loop is not None and run.loop["models"]:
         looks += [(run.loop["models"][0], look) for look in run.loop["train"][:1]]
@@ -202,7 +194,7 @@ def scaled_twice(run: Execution) -> Iterator[Finding]:
                 )
 
 
-@rule("EXE032", "inputs-say-nothing", needs="execution", rank=60)
+@rule("EXE032", "inputs-constant", needs="execution", rank=60)
 def inputs_say_nothing(run: Execution) -> Iterator[Finding]:
     """Inputs that are the same for every record.
 
@@ -210,7 +202,6 @@ def inputs_say_nothing(run: Execution) -> Iterator[Finding]:
     Example: 0..1 floats cast to integers: all black
     Fix: look at the conversion that the finding names.
     Ignore: where an input is a constant on purpose.
-    Reports: none collected.
     """
     for _, look in run.data_of("train"):
         inputs = look.get("inputs") or {}
@@ -235,7 +226,6 @@ def bytes_of_another_type(run: Execution) -> Iterator[Finding]:
     Example: `tf.io.decode_raw(row["x"], tf.int32)` of what was written as float32
     Fix: use the dtype with which the values were written.
     Ignore: where values are really that large, as times in seconds are.
-    Reports: none collected.
     """
     for _, look in run.data_of("train"):
         decoded = [spot for link in run.chain(look) for spot in run.lines_in(link["function"], r"decode_raw\(")]
@@ -259,7 +249,6 @@ def integers_wrap_around(run: Execution) -> Iterator[Finding]:
     Example: `tf.io.decode_jpeg(data) - 127`
     Fix: `tf.cast(image, tf.float32) - 127`
     Ignore: where values are known to be larger than what is taken off.
-    Reports: none collected.
     """
     reported: set[tuple[str, int]] = set()
     for link in run.links.values():
@@ -274,6 +263,12 @@ def integers_wrap_around(run: Execution) -> Iterator[Finding]:
                 )
 
 
+def _array_spots(run: Execution, look: Event) -> list[Spot]:
+    """The lines that make or change the arrays of a training, the last one first, and the call that it is given to."""
+    fits = [fit["place"] for fit in run.fits if look.get("arrays") and look in (fit.get("train"), fit.get("val"))]
+    return [spot for place in fits[:1] for spot in (*run.made_before(place)[:4], place)]
+
+
 @rule("EXE033", "not-a-number", needs="execution", rank=40)
 def not_a_number(run: Execution) -> Iterator[Finding]:
     """NaN or infinite values in batches.
@@ -282,7 +277,6 @@ def not_a_number(run: Execution) -> Iterator[Finding]:
     Example: a division by a deviation that is 0; a logarithm of 0
     Fix: repair the values, or the arithmetic.
     Ignore: where the model masks them.
-    Reports: none collected.
     """
     for role, look in run.data_of("train", "val"):
         parts = [*(look.get("inputs") or {}).items(), *(look.get("labels") or {}).items()]
@@ -294,29 +288,32 @@ def not_a_number(run: Execution) -> Iterator[Finding]:
                 yield run.found(
                     f"{bad:,} values of {name or 'a tensor'} are NaN or infinite in the first batches of {role}",
                     *(_map_spots(run, look, DIVIDES) or run.lines_of(r"/.*std|\blog\(|sqrt\(")),
-                    *(run.lines_of(r"\[\[?.*\]\]?|read_csv|\.values|to_numpy") if look.get("arrays") else ()),
+                    *_array_spots(run, look),
                     help="look at divisions and logarithms in the map function, and at the data with bushel check",
                     severity="info" if is_masked else None,
                 )
                 break
 
 
-@rule("EXE034", "labels-do-not-fit-head", needs="execution", rank=30)
-def labels_do_not_fit_head(run: Execution) -> Iterator[Finding]:
-    """Labels that the last layer has no output for, or one kind of label under the loss for another.
+@seen("PIP043")
+def labels_seen_under_loss(run: Execution) -> Iterator[Finding]:
+    """One kind of label under the loss for another."""
+    return _misfits(run, "labels")
 
-    Why: an error on some machines, NaN or silent nonsense on others.
-    Example: labels 1 to 10 and `Dense(10)`; class numbers under `binary_crossentropy`
-    Fix: as many outputs as classes, labels from 0, and the loss that takes them as they are.
-    Ignore: never.
-    Reports: none collected.
-    """
+
+@seen("PIP051")
+def labels_seen_without_output(run: Execution) -> Iterator[Finding]:
+    """Labels that the last layer has no output for."""
+    return _misfits(run, "head")
+
+
+def _misfits(run: Execution, kind: str) -> Iterator[Finding]:
     for fit in _fits(run):
         model = fit["model"]
         for misfit in misfits(pair_of(fit)):
             spots = [_last_spot(model), loss_spot(run, model)]
-            spots = spots if misfit.kind == "head" else spots[::-1]
-            if misfit.kind != "logits":  # EXE035 looks at what the model really gives
+            spots = spots if kind == "head" else spots[::-1]
+            if misfit.kind == kind:
                 yield run.found(misfit.message, *spots, *_label_spots(run, fit["train"]), help=misfit.help,
                                 severity=misfit.severity, confidence=misfit.confidence)  # fmt: skip
 
@@ -362,16 +359,9 @@ def _label_spots(run: Execution, look: Event) -> list[Spot]:
     return _map_spots(run, look, r"one_hot|to_categorical|(label|class|target)\S* [-+] 1")[:1]
 
 
-@rule("EXE035", "logits-and-probabilities", needs="execution", rank=35)
+@seen("PIP044")
 def logits_and_probabilities(run: Execution) -> Iterator[Finding]:
-    """Probabilities under a loss that takes logits, or the other way round.
-
-    Why: softmax over softmax can hardly learn; logits taken for probabilities make a loss of nonsense or NaN.
-    Example: `Dense(10)` and `loss="sparse_categorical_crossentropy"`; `Dense(10, "softmax")` and `from_logits=True`
-    Fix: no activation and `from_logits=True`, or softmax and `from_logits=False`.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """Probabilities under a loss that takes logits, or the other way round."""
     for fit in _fits(run):
         model, outputs = fit["model"], (fit.get("probe") or {}).get("outputs") or {}
         loss = model.get("loss") or {}
@@ -465,7 +455,7 @@ def _is_swapped(outputs: Event, labels: Event) -> bool:
     )
 
 
-@rule("EXE048", "largest-of-one", needs="execution", rank=35)
+@rule("EXE048", "softmax-over-one-value", needs="execution", rank=35)
 def largest_of_one(run: Execution) -> Iterator[Finding]:
     """Softmax or argmax along an axis that has a single value.
 
@@ -474,7 +464,6 @@ def largest_of_one(run: Execution) -> Iterator[Finding]:
     Example: `softmax(scores, axis=-1)` of scores of shape (batch, time, 1); `np.argmax(p, axis=1)` of one sigmoid
     Fix: the axis of time, or of classes; `p > 0.5` for one sigmoid.
     Ignore: never.
-    Reports: none collected.
     """
     reported: set[str] = set()
     for event in run.of("of_one"):
@@ -497,7 +486,6 @@ def records_mixed(run: Execution) -> Iterator[Finding]:
     Example: a mean or a softmax along axis 0, which is that of the records
     Fix: leave axis 0 alone in layers.
     Ignore: where a batch is one sample, such as a graph.
-    Reports: none collected.
     """
     for fit in _fits(run):
         if ((fit.get("probe") or {}).get("outputs") or {}).get("mixes"):
@@ -519,7 +507,6 @@ def loss_prefers_wrong_answers(run: Execution) -> Iterator[Finding]:
     Example: a Dice coefficient or an IoU that is returned as it is
     Fix: return `1 - dice`, or its negative.
     Ignore: never.
-    Reports: none collected.
     """
     for fit in run.fits:
         judged = (fit.get("probe") or {}).get("judged") or []
@@ -548,7 +535,6 @@ def class_weight(run: Execution) -> Iterator[Finding]:
     Example: keys 1 to 5 for labels 0 to 4; names in place of numbers
     Fix: one key per class number.
     Ignore: where classes are missing from a part of the data.
-    Reports: none collected.
     """
     for fit in _fits(run):
         weights, counts = fit["arguments"].get("class_weight"), fit["train"].get("label_counts")

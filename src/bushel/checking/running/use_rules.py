@@ -1,4 +1,4 @@
-"""EXE060 to EXE068: parts of a script that do not go together."""
+"""Parts of a script that do not go together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from bushel.checking.findings import Finding, rule
+from bushel.checking.findings import Finding, rule, seen
 from bushel.checking.rules.keras_expectations import MetricMisfit, Pair, loss_called, metric_misfit
 from bushel.checking.running.execution import Event, Execution, Spot
 
@@ -28,16 +28,9 @@ def _lines_in_maps(run: Execution, look: Event, pattern: str) -> list[Spot]:
     return [spot for function in functions[::-1] for spot in run.lines_in(function, pattern)][:2]
 
 
-@rule("EXE060", "prepared-in-two-ways", needs="execution", rank=35)
+@seen("PIP067")
 def prepared_in_two_ways(run: Execution) -> Iterator[Finding]:
-    """Validation or test data in another range, shape or type than training data.
-
-    Why: the model is measured on inputs that it was never shown.
-    Example: `/ 255` in the function for training alone; labels that begin at 1 in one of them
-    Fix: one function for both; only random changes belong to training alone.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """Validation or test data in another range, shape or type than training data."""
     reported: set[str] = set()
     for role, train, look, _, _ in run.comparisons():
         if train.get("standard") and look.get("standard") and train["records"] != look["records"]:
@@ -102,7 +95,6 @@ def label_among_inputs(run: Execution) -> Iterator[Finding]:
     Example: a dict of all features given as inputs; targets of a language model that are not shifted
     Fix: take the label out of the inputs; shift targets by one.
     Ignore: where the model should return its inputs, as an autoencoder does.
-    Reports: none collected.
     """
     for fit in run.fits:
         look, loss = fit.get("train"), ((fit["model"].get("loss") or {}).get("name") or "")
@@ -130,16 +122,9 @@ def _origins(run: Execution, fit: Event) -> list[Spot]:
     return made if chain else [fit["place"]]
 
 
-@rule("EXE062", "metric-does-not-fit", severity="warning", needs="execution", rank=60)
+@seen("PIP037")
 def metric_does_not_fit(run: Execution) -> Iterator[Finding]:
-    """A metric that does not measure what it seems to.
-
-    Why: numbers that are always near 0 or near 1, while the model learns well or not at all.
-    Example: `metrics.Accuracy()` on probabilities; `CategoricalAccuracy` on class numbers
-    Fix: `"accuracy"`, which Keras turns into the right one.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """A metric that does not measure what it seems to."""
     for fit in run.fits:
         look, model = fit.get("train") or {}, fit["model"]
         labels = list((look.get("labels") or {}).values())
@@ -188,7 +173,6 @@ def unfrozen_without_compile(run: Execution) -> Iterator[Finding]:
     Example: `base.trainable = True; model.fit(...)`
     Fix: call `compile` again after `trainable` has changed.
     Ignore: never.
-    Reports: none collected.
     """
     for fit in run.fits:
         if fit.get("unfrozen"):
@@ -210,7 +194,6 @@ def nothing_is_trained(run: Execution) -> Iterator[Finding]:
     Example: `fit(epochs=5, initial_epoch=5)`; a model that is built again before `evaluate`
     Fix: epochs counts from 0, `initial_epoch` included; evaluate the model that was trained.
     Ignore: where an untrained model is a baseline.
-    Reports: none collected.
     """
     for fit in run.fits:
         given = fit["arguments"]
@@ -246,7 +229,6 @@ def cache_shared(run: Execution) -> Iterator[Finding]:
     Example: `train.cache("cache")` and `val.cache("cache")`
     Fix: a file for each.
     Ignore: never.
-    Reports: none collected.
     """
     seen: dict[str, Event] = {}
     for link in run.links.values():
@@ -269,16 +251,9 @@ def _roots(run: Execution, link: Event) -> set[str]:
     return files
 
 
-@rule("EXE066", "pairs-shuffled-apart", needs="execution", rank=30)
+@seen("PIP017")
 def pairs_shuffled_apart(run: Execution) -> Iterator[Finding]:
-    """Inputs and labels that are shuffled separately and then zipped.
-
-    Why: each input gets the label of another record.
-    Example: `tf.data.Dataset.zip((images.shuffle(100), labels.shuffle(100)))`
-    Fix: zip first, then shuffle.
-    Ignore: never.
-    Reports: none collected.
-    """
+    """Inputs and labels that are shuffled separately and then zipped."""
     for link in run.links.values():
         if link["name"] != "zip" or len(link["inputs"]) < 2:
             continue
@@ -307,16 +282,9 @@ def _own_shuffles(run: Execution, link: Event) -> list[Event]:
     return found
 
 
-@rule("EXE067", "made-in-every-step", severity="warning", needs="execution", rank=60)
+@seen("PIP058")
 def made_in_every_step(run: Execution) -> Iterator[Finding]:
-    """An optimizer or an iterator that is made again in every step.
-
-    Why: the optimizer forgets its momentum, and the iterator gives the first batch again.
-    Example: `next(iter(train_ds))` inside a loop; `Adam()` inside the step
-    Fix: make it once, before the loop.
-    Ignore: where the dataset is shuffled and a random batch is meant.
-    Reports: none collected.
-    """
+    """An optimizer or an iterator that is made again in every step."""
     for event in run.of("made_again"):
         yield run.found(
             f"the optimizer is made again in every step ({event['count']} times): it forgets its momentum",
@@ -346,7 +314,7 @@ def made_in_every_step(run: Execution) -> Iterator[Finding]:
             )
 
 
-@rule("EXE068", "padding-not-masked", severity="warning", needs="execution", rank=60)
+@rule("EXE068", "padding-in-loss", severity="warning", needs="execution", rank=60)
 def padding_not_masked(run: Execution) -> Iterator[Finding]:
     """Padded sequences into a recurrent layer without a mask.
 
@@ -354,7 +322,6 @@ def padding_not_masked(run: Execution) -> Iterator[Finding]:
     Example: `padded_batch` and `Embedding(n, 16)`, `LSTM(32)`
     Fix: `Embedding(n, 16, mask_zero=True)`
     Ignore: where 0 is a token, and rows are of one length.
-    Reports: none collected.
     """
     for fit in run.fits:
         look, layers = fit.get("train") or {}, fit["model"]["layers"]

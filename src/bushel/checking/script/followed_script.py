@@ -73,6 +73,16 @@ class Script:
                     found = (node.lineno, max(last, node.lineno))
         return found
 
+    def block_of(self, node: Any) -> ast.AST:
+        """The function, loop or branch whose statements a node is among."""
+        found: ast.AST = self.tree
+        for block in ast.walk(self.tree):  # outer ones come first
+            bodies = [getattr(block, name, None) or [] for name in ("body", "orelse", "finalbody")]
+            for body in bodies if isinstance(block, ast.stmt) else ():
+                if isinstance(body, list) and body and body[0].lineno <= node.lineno <= (body[-1].end_lineno or 0):
+                    found = body[0]
+        return found
+
     def imported_as(self, module: str, default: str) -> str:
         """The name that an import gives a module here: `tf` of `tensorflow`."""
         for node in ast.walk(self.tree):
@@ -205,8 +215,8 @@ def inserted_before(link: ChainCall, text: str) -> Edit:
 
 
 def moved(link: ChainCall, *, before: ChainCall) -> list[Edit]:
-    """One call of a chain moved before another; nothing if they stand in two files."""
-    if link.script is not before.script:
+    """One call of a chain moved before another; nothing if they stand in two files or blocks."""
+    if link.script is not before.script or link.script.block_of(link.node) is not link.script.block_of(before.node):
         return []
     start, end = _link_span(link)
     return [removed(link), inserted_before(before, link.script.raw[start:end].decode())]
@@ -309,8 +319,12 @@ def _is_python(edits: tuple[Edit, ...]) -> bool:
     """Whether a script with these edits is Python still: what stands between links of a chain may be anything."""
     if not edits or any(edit.script is not edits[0].script for edit in edits):
         return False
+    first, last, text = _corrected(edits)
+    lines = edits[0].script.text.splitlines()
+    indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
+    lines[first - 1 : last] = textwrap.indent(text, indent).splitlines()
     try:
-        ast.parse(_edited(edits[0].script.raw, edits, 0))
+        ast.parse("\n".join(lines))
     except (SyntaxError, ValueError):
         return False
     return True

@@ -33,7 +33,6 @@ def batch_of_one(trace: Trace) -> Iterator[Finding]:
     Example: `ds.batch(1)`
     Fix: a larger batch, or GroupNormalization.
     Ignore: where samples are huge and the model has no BatchNormalization.
-    Reports: https://github.com/keras-team/keras/issues/8837 https://github.com/tensorflow/tensorflow/issues/36446
     """
     for use, dataset in trace.used("train"):
         for link in dataset.links:
@@ -59,7 +58,7 @@ def batches_of(trace: Trace, dataset: ScriptDataset) -> int | None:
     return records // sizes[0] if drops else -(-records // sizes[0])
 
 
-@rule("PIP018", "validation-is-training", needs="script")
+@rule("PIP018", "validation-in-training", needs="script", rank=25)
 def validation_is_training(trace: Trace) -> Iterator[Finding]:
     """Validation data that is read from the files that are trained on.
 
@@ -67,7 +66,6 @@ def validation_is_training(trace: Trace) -> Iterator[Finding]:
     Example: `validation_data=train_ds`; the pattern of train for both
     Fix: give validation records of its own.
     Ignore: where the data is only there for a quick try.
-    Reports: none collected.
     """
     seen: set[int] = set()
     for use, held in trace.used("eval"):
@@ -101,7 +99,7 @@ def _same_files(trace: Trace, one: ScriptDataset, other: ScriptDataset) -> bool:
     return bool(set(known[0].patterns or ()) & set(known[1].patterns or ())) or bool(found[0] & found[1])
 
 
-@rule("PIP019", "steps-do-not-fit", needs="script")
+@rule("PIP019", "steps-do-not-fit", needs="script", rank=2)
 def steps_do_not_fit(trace: Trace) -> Iterator[Finding]:
     """An endless dataset without a number of steps, or more steps than the data has batches.
 
@@ -109,7 +107,6 @@ def steps_do_not_fit(trace: Trace) -> Iterator[Finding]:
     Example: `fit(ds.repeat())` without `steps_per_epoch`; `steps_per_epoch=len(records)` of batches
     Fix: leave `steps_per_epoch` out for data that ends, and give it for data that repeats.
     Ignore: never.
-    Reports: none collected.
     """
     seen: set[tuple[int, str]] = set()
     for use, dataset in trace.used("train", "eval", "predict"):
@@ -153,7 +150,6 @@ def never_shuffled(trace: Trace) -> Iterator[Finding]:
     Example: `TFRecordDataset(files).map(parse).batch(32)`
     Fix: `.shuffle(n)` before `.batch`, with n as large as the data or as memory allows.
     Ignore: where the records were written in random order and one pass is made.
-    Reports: https://github.com/auroua/InsightFace_TF/issues/80 https://github.com/google/flax/pull/1268
     """
     for use in trace.uses:
         options = use.options()
@@ -217,7 +213,6 @@ def buffer_too_small(trace: Trace) -> Iterator[Finding]:
     Example: `shuffle(1000)` over 50,000 records that are sorted by label.
     Fix: the buffer that is named, or records written in random order: `bushel build data/ out/`.
     Ignore: where records are in random order already.
-    Reports: https://github.com/auroua/InsightFace_TF/issues/80 https://github.com/tensorflow/tensorflow/issues/61238
     """
     seen: set[int] = set()
     for _, _, link in trace.links("shuffle"):
@@ -256,7 +251,6 @@ def fewer_records_than_a_batch(trace: Trace) -> Iterator[Finding]:
     Example: 200 records and `batch(256, drop_remainder=True)`
     Fix: a smaller batch, or no `drop_remainder`.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/48708 https://github.com/keras-team/keras/issues/16202
     """
     for _, dataset in trace.used("train", "eval"):
         records = records_of(trace, dataset.files)
@@ -283,7 +277,6 @@ def partial_validation(trace: Trace) -> Iterator[Finding]:
     Example: `model.fit(train, validation_data=val, validation_steps=1)`
     Fix: leave `validation_steps` out: a finite dataset is read to its end.
     Ignore: where a full pass is too expensive, and the part is a random one.
-    Reports: https://github.com/tensorflow/tensorflow/issues/25254 https://github.com/tensorflow/tensorflow/issues/59039
     """
     for use, dataset in trace.used("eval"):
         steps = use.keywords.get("validation_steps")

@@ -54,7 +54,6 @@ def gone_in_keras_3(trace: Trace) -> Iterator[Finding]:
     Example: `metric.reset_states()`, `fit(..., workers=4)`, `keras.layers.experimental.preprocessing.Rescaling`
     Fix: the name that took its place.
     Ignore: where Keras 2 is pinned, or `tf_keras` imported in its place.
-    Reports: none collected.
     """
     if not _is_keras_3(trace.script):
         return
@@ -107,7 +106,6 @@ def third_argument_of_compile(trace: Trace) -> Iterator[Finding]:
     Example: `model.compile("adam", "mse", ["mae"])`
     Fix: `model.compile("adam", "mse", metrics=["mae"])`
     Ignore: where Keras 2 is pinned.
-    Reports: none collected.
     """
     if not _is_keras_3(trace.script):
         return
@@ -132,7 +130,6 @@ def file_name_refused(trace: Trace) -> Iterator[Finding]:
     Example: `model.save("saved_model")`, `model.save_weights("checkpoint")`
     Fix: `.keras` for models, `.weights.h5` for weights, `model.export` for a SavedModel.
     Ignore: where Keras 2 is pinned.
-    Reports: none collected.
     """
     if not _is_keras_3(trace.script):
         return
@@ -257,7 +254,6 @@ def removed_from_keras_3(trace: Trace) -> Iterator[Finding]:
     Example: `model.fit_generator(...)`, `Adam(lr=0.001)`
     Fix: the name that took its place.
     Ignore: where Keras 2 is pinned.
-    Reports: none collected.
     """
     for event in trace.of("removed"):
         name = event.info["name"]

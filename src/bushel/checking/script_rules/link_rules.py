@@ -38,7 +38,7 @@ def _names(links: tuple[ChainCall, ...]) -> list[str]:
     return [link.name for link in links]
 
 
-@rule("PIP001", "shuffle-after-batch", needs="script", measured_by="EXE021")
+@rule("PIP001", "shuffle-after-batch", needs="script", rank=45)
 def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
     """`shuffle` after `batch`: batches change places, their records never do.
 
@@ -46,7 +46,6 @@ def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
     Example: `ds.batch(32).shuffle(1000)`
     Fix: `ds.shuffle(1000).batch(32)`
     Ignore: where records were shuffled before the batch too.
-    Reports: https://github.com/d2l-ai/d2l-en/pull/2700 https://github.com/tensorflow/models/pull/2569
     """
     for dataset, i, link in trace.links("shuffle"):
         names = _names(dataset.links[:i])
@@ -73,7 +72,6 @@ def repeat_before_shuffle(trace: Trace) -> Iterator[Finding]:
     Example: `ds.repeat().shuffle(1000)`
     Fix: `ds.shuffle(1000).repeat()`
     Ignore: where the blend is wanted for throughput, and steps are counted instead of epochs.
-    Reports: https://github.com/tensorflow/models/pull/2706/files
     """
     for dataset, i, link in trace.links("shuffle"):
         before = [other for other in dataset.links[:i] if other.name == "repeat" and other.number(0, "count") != 1]
@@ -82,7 +80,7 @@ def repeat_before_shuffle(trace: Trace) -> Iterator[Finding]:
             yield at(link, "records of two epochs are mixed", *edits, help="shuffle before repeating")
 
 
-@rule("PIP003", "shuffle-then-split", needs="script")
+@rule("PIP003", "shuffle-then-split", needs="script", rank=25)
 def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
     """`take` and `skip` after a `shuffle` that gives a new order in every epoch.
 
@@ -90,7 +88,6 @@ def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
     Example: `ds = ds.shuffle(1000); val = ds.take(100); train = ds.skip(100)`
     Fix: `ds.shuffle(1000, reshuffle_each_iteration=False)`, or split before shuffling.
     Ignore: where only one of the two parts is used.
-    Reports: https://github.com/tensorflow/tensorflow/issues/59279 https://github.com/tensorflow/tensorflow/pull/62782
     """
     for dataset in trace.datasets:
         node = dataset.files.node if dataset.files is not None else None
@@ -142,7 +139,6 @@ def random_map_before_cache(trace: Trace) -> Iterator[Finding]:
     Example: `ds.map(augment).cache()`
     Fix: `ds.cache().map(augment)`
     Ignore: where one fixed draw is wanted.
-    Reports: https://github.com/tensorflow/tensorflow/issues/47755 https://github.com/tensorflow/docs/pull/1097
     """
     used = {id(link.node) for _, dataset in trace.used("train") for link in dataset.links}
     for dataset, i, link in trace.links("map"):
@@ -165,7 +161,6 @@ def shuffle_before_cache(trace: Trace) -> Iterator[Finding]:
     Example: `ds.shuffle(1000).batch(32).cache().repeat()`
     Fix: `ds.cache().shuffle(1000).batch(32).repeat()`
     Ignore: where the same order is wanted.
-    Reports: https://github.com/sql-machine-learning/sqlflow/issues/2143
     """
     for dataset, i, link in trace.links("cache"):
         shuffles = [other for other in dataset.links[:i] if other.name == "shuffle"]
@@ -175,7 +170,7 @@ def shuffle_before_cache(trace: Trace) -> Iterator[Finding]:
             yield at(link, "the shuffled order is cached with the records", *edits, help="cache before shuffling")
 
 
-@rule("PIP006", "shuffled-prediction", needs="script", measured_by="EXE027")
+@rule("PIP006", "shuffled-prediction", needs="script", rank=50)
 def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
     """`predict` on a dataset that is shuffled, or read in an order that may change.
 
@@ -183,7 +178,6 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
     Example: `model.predict(test.shuffle(500))`, compared with labels that were gathered before.
     Fix: no shuffle where predictions are compared with labels; `list_files(..., shuffle=False)`; `deterministic=True`.
     Ignore: where labels come out of the same pass.
-    Reports: https://github.com/ck37/coral-ordinal/issues/6 https://github.com/neuronets/nobrainer/issues/174
     """
     for use, dataset in trace.used("predict"):
         looped = {id(link.node) for event in trace.of("iterated") for link in event.info["dataset"].links}
@@ -204,7 +198,7 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
                 yield at(At(files, script), "list_files shuffles the files, and the predictions with them", fix)
 
 
-@rule("PIP007", "augmented-evaluation", severity="warning", needs="script", measured_by="EXE024")
+@rule("PIP007", "augmented-validation", severity="warning", needs="script", rank=50)
 def augmented_evaluation(trace: Trace) -> Iterator[Finding]:
     """Random operations in a pipeline that is only evaluated.
 
@@ -212,7 +206,6 @@ def augmented_evaluation(trace: Trace) -> Iterator[Finding]:
     Example: one `preprocess` function with `random_flip` for train and validation.
     Fix: two functions, or `if training:` around what is random.
     Ignore: for test-time augmentation that is averaged.
-    Reports: https://github.com/davidsandberg/facenet/issues/277 https://github.com/Borda/keras-yolo3/issues/3
     """
     trained = [dataset for _, dataset in trace.used("train")]
     links = {id(link.node) for dataset in trained for link in dataset.links}
@@ -242,7 +235,7 @@ def _is_augmenting(link: ChainCall, dataset: ScriptDataset) -> bool:
     return is_of_pictures and not any(one.form == "image" for one in labels)
 
 
-@rule("PIP008", "batched-twice", needs="script", measured_by="EXE022")
+@rule("PIP008", "batched-twice", needs="script", rank=30)
 def batched_twice(trace: Trace) -> Iterator[Finding]:
     """`batch` after `batch`.
 
@@ -250,7 +243,6 @@ def batched_twice(trace: Trace) -> Iterator[Finding]:
     Example: `image_dataset_from_directory(...).batch(32)`, which is batched already.
     Fix: remove one.
     Ignore: where windows of batches are wanted.
-    Reports: https://github.com/tensorflow/tensorflow/issues/78621
     """
     seen: set[int] = set()
     for dataset in trace.datasets:
@@ -272,7 +264,6 @@ def never_batched(trace: Trace) -> Iterator[Finding]:
     Example: `val = ds.map(parse)`
     Fix: `val = ds.map(parse).batch(32)`
     Ignore: where the records themselves hold batches.
-    Reports: https://github.com/tensorflow/tensorflow/issues/44250
     """
     for use in trace.uses:
         options = use.options()
@@ -293,7 +284,7 @@ def after_dataset(use: Use, link: str) -> list[Edit]:
     return [appended(use.script, given, link)] if given is not None else []
 
 
-@rule("PIP010", "result-thrown-away", needs="script")
+@rule("PIP010", "result-thrown-away", needs="script", rank=20)
 def result_thrown_away(trace: Trace) -> Iterator[Finding]:
     """A method of a dataset whose result is not used.
 
@@ -301,7 +292,6 @@ def result_thrown_away(trace: Trace) -> Iterator[Finding]:
     Example: `ds.shuffle(1000)`
     Fix: `ds = ds.shuffle(1000)`
     Ignore: never.
-    Reports: https://github.com/tensorflow/models/issues/4215 https://github.com/tensorflow/tensorflow/issues/22862
     """
     for event in trace.of("thrown-away"):
         link = event.info["dataset"].links[-1]
@@ -329,7 +319,6 @@ def partly_read_cache(trace: Trace) -> Iterator[Finding]:
     Example: `ds.cache("cache").take(100)`
     Fix: `ds.take(100).cache("cache")`
     Ignore: where another reader reads to the end first.
-    Reports: https://github.com/tensorflow/tensorflow/issues/50952 https://github.com/tensorflow/tensorflow/issues/45609
     """
     used = {id(link.node) for _, dataset in trace.used("train", "eval") for link in dataset.links}
     for dataset, i, link in trace.links("take"):
@@ -343,7 +332,7 @@ def partly_read_cache(trace: Trace) -> Iterator[Finding]:
             )
 
 
-@rule("PIP017", "pairs-shuffled-apart", needs="script", measured_by="EXE066")
+@rule("PIP017", "pairs-shuffled-apart", needs="script", rank=30)
 def pairs_shuffled_apart(trace: Trace) -> Iterator[Finding]:
     """Two datasets that are shuffled separately and then zipped.
 
@@ -351,7 +340,6 @@ def pairs_shuffled_apart(trace: Trace) -> Iterator[Finding]:
     Example: `tf.data.Dataset.zip((images.shuffle(100), labels.shuffle(100)))`
     Fix: zip first, then shuffle the pairs.
     Ignore: where the two have nothing to do with each other.
-    Reports: https://github.com/tensorflow/tensorflow/issues/12851 https://github.com/tensorflow/tensorflow/issues/41334
     """
     for event in trace.of("zip-of-shuffled"):
         parts = event.info["parts"]
@@ -390,7 +378,6 @@ def map_not_parallel(trace: Trace) -> Iterator[Finding]:
     Example: `ds.map(parse)`
     Fix: `ds.map(parse, num_parallel_calls=tf.data.AUTOTUNE)`
     Ignore: where the function does next to nothing.
-    Reports: https://github.com/tensorflow/tensorflow/issues/61238
     """
     for _, _, link in _used_links(trace):
         if (
@@ -411,7 +398,6 @@ def not_prefetched(trace: Trace) -> Iterator[Finding]:
     Example: `ds.batch(32)`
     Fix: `ds.batch(32).prefetch(tf.data.AUTOTUNE)`
     Ignore: where batches cost nothing.
-    Reports: https://github.com/tensorflow/tensorflow/issues/61238
     """
     for use in trace.uses:
         options = [d for d in use.options() if d.links]
@@ -433,7 +419,6 @@ def parsed_before_batching(trace: Trace) -> Iterator[Finding]:
     Example: `ds.map(parse_one).batch(64)`
     Fix: `ds.batch(64).map(parse_many)` with `tf.io.parse_example`
     Ignore: where each record is decoded further, as images are.
-    Reports: https://github.com/tensorflow/tensorflow/issues/61238
     """
     plain = all(
         isinstance(spec, Spec) and spec.dtype in ("float32", "int64") and spec.kind == "FixedLenFeature"
@@ -460,7 +445,6 @@ def decoded_before_shuffling(trace: Trace) -> Iterator[Finding]:
     Example: `ds.map(decode).shuffle(10_000)`
     Fix: `ds.shuffle(10_000).map(decode)`
     Ignore: where the decoded images are cached, or small.
-    Reports: https://github.com/tensorflow/tensorflow/issues/32376 https://github.com/tensorflow/tensor2tensor/issues/1210
     """
     for links, i, link in _used_links(trace):
         if link.name != "shuffle":

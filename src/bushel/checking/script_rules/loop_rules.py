@@ -42,7 +42,6 @@ def undefined_name(trace: Trace) -> Iterator[Finding]:
     Example: `features["x"]` in a function whose parameter is called `feature`
     Fix: the nearest name is given.
     Ignore: where the name comes from a notebook's own magic.
-    Reports: none collected.
     """
     for script in trace.scripts:
         known, used = _names(script)
@@ -86,13 +85,12 @@ def not_followed(trace: Trace) -> Iterator[Finding]:
     Example: `model.fit(load(), epochs=3)` with a `load` of another package
     Fix: run it for a few batches: `bushel check DATA --script train.py --run`
     Ignore: where the script is checked with `--run` as well.
-    Reports: none collected.
     """
     for event in trace.of("not-followed"):
         yield at(event, "what fit is given could not be followed, so it was not checked", help="check it with --run")
 
 
-@rule("PIP045", "step-without-training", severity="warning", needs="script")
+@rule("PIP045", "step-without-training", severity="warning", needs="script", rank=60)
 def step_without_training(trace: Trace) -> Iterator[Finding]:
     """`model(x)` inside a gradient tape without `training=True`, or with it where a model is evaluated.
 
@@ -100,7 +98,6 @@ def step_without_training(trace: Trace) -> Iterator[Finding]:
     Example: `with tf.GradientTape() as tape: logits = model(x)`
     Fix: `model(x, training=True)`
     Ignore: for models without such layers, or frozen ones.
-    Reports: https://github.com/keras-team/keras/issues/16189
     """
     for event in trace.of("step-without-training"):
         fix = [with_keyword(event.script, event.node, "training", "True")] if isinstance(event.node, ast.Call) else []
@@ -140,7 +137,7 @@ def _steps(trace: Trace, model: KnownValue) -> int | None:
     return None
 
 
-@rule("PIP053", "learning-rate", severity="warning", needs="script")
+@rule("PIP053", "learning-rate-unsuitable", severity="warning", needs="script", rank=60)
 def learning_rate(trace: Trace) -> Iterator[Finding]:
     """A learning rate that cannot work, or a schedule that ends it long before training ends.
 
@@ -148,7 +145,6 @@ def learning_rate(trace: Trace) -> Iterator[Finding]:
     Example: `Adam(learning_rate=1.0)`; `ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)`
     Fix: 1e-3 for Adam and 1e-2 for SGD are good starting points; schedules count steps, not epochs.
     Ignore: where the rate was found by search.
-    Reports: none collected.
     """
     for optimizer, steps, weighted in _optimizers(trace):
         rate = optimizer.get(0, "learning_rate")
@@ -177,7 +173,7 @@ def _decayed(schedule: KerasObject, steps: int | None) -> Iterator[Finding]:
         yield at(schedule, f"the learning rate is at its end after {every:,} of {steps:,} steps", help=help)
 
 
-@rule("PIP054", "callback-watches-nothing", severity="warning", needs="script", measured_by="EXE037")
+@rule("PIP054", "callback-watches-nothing", severity="warning", needs="script", rank=60)
 def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
     """A callback that monitors what fit does not measure, or watches it in the wrong direction.
 
@@ -185,7 +181,6 @@ def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
     Example: `EarlyStopping(monitor="val_acc")`; `mode="min"` for an accuracy
     Fix: a name from the history, and the direction that is better.
     Ignore: never.
-    Reports: none collected.
     """
     for use in trace.uses:
         callbacks = use.keywords.get("callbacks")
@@ -254,7 +249,6 @@ def gradients_lost(trace: Trace) -> Iterator[Finding]:
     Example: `logits = model(x)` before the tape; `tf.argmax` in the loss; no `apply_gradients`
     Fix: outputs and loss inside the tape, and `optimizer.apply_gradients(zip(grads, model.trainable_variables))`.
     Ignore: where gradients are only looked at.
-    Reports: none collected.
     """
     taken = list(trace.of("gradient"))
     calls = {n.attr for s in trace.scripts for n in ast.walk(s.tree) if isinstance(n, ast.Attribute)}
@@ -335,7 +329,7 @@ def _function_at(event: Event) -> ast.AST | None:
     return max(around, key=lambda node: node.lineno, default=None)
 
 
-@rule("PIP056", "metric-never-reset", severity="warning", needs="script")
+@rule("PIP056", "metric-never-reset", severity="warning", needs="script", rank=60)
 def metric_never_reset(trace: Trace) -> Iterator[Finding]:
     """A metric of a custom loop that carries over from one epoch to the next.
 
@@ -343,7 +337,6 @@ def metric_never_reset(trace: Trace) -> Iterator[Finding]:
     Example: `metric.update_state(...)` in each step, and no `reset_state()` per epoch
     Fix: `metric.reset_state()` at the beginning of each epoch.
     Ignore: where one number over the whole of training is meant.
-    Reports: none collected.
     """
     kinds = ("reset_state", "reset_states", "reset_metrics")
     followed = {id(event.node) for kind in kinds for event in trace.of(kind)}
@@ -365,7 +358,7 @@ def _method(node: ast.AST) -> str | None:
     return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
 
 
-@rule("PIP057", "frozen-in-vain", needs="script")
+@rule("PIP057", "freezing-has-no-effect", needs="script")
 def frozen_in_vain(trace: Trace) -> Iterator[Finding]:
     """`trainable` changed after `compile`, or switched off for the whole model.
 
@@ -373,7 +366,6 @@ def frozen_in_vain(trace: Trace) -> Iterator[Finding]:
     Example: `model.compile(...); base.trainable = True; model.fit(...)`
     Fix: change `trainable` first, then compile; freeze the base alone.
     Ignore: never.
-    Reports: none collected.
     """
     for event in trace.of("trainable"):
         base = event.info["of"]
@@ -403,7 +395,6 @@ def nearly_all_dropped(trace: Trace) -> Iterator[Finding]:
     Example: `Dropout(0.9)`, meant as "keep 0.9"
     Fix: `Dropout(0.1)`
     Ignore: where so much is meant.
-    Reports: none collected.
     """
     for event in trace.of("Dropout"):
         rate = event.info["made"].constant(0, "rate")
@@ -419,7 +410,6 @@ def mean_of_each_replica(trace: Trace) -> Iterator[Finding]:
     Example: `tf.reduce_mean(per_example)` in a function that `strategy.run` calls
     Fix: `tf.nn.compute_average_loss(per_example, global_batch_size=GLOBAL_BATCH)`
     Ignore: where there is one replica alone.
-    Reports: none collected.
     """
     for event in trace.of("gradient"):
         target = event.info["target"]
@@ -429,7 +419,7 @@ def mean_of_each_replica(trace: Trace) -> Iterator[Finding]:
                      help="divide by the global batch size: tf.nn.compute_average_loss")  # fmt: skip
 
 
-@rule("PIP058", "made-in-every-step", severity="warning", needs="script")
+@rule("PIP058", "made-in-every-step", severity="warning", needs="script", rank=60)
 def made_in_every_step(trace: Trace) -> Iterator[Finding]:
     """An optimizer that is made inside the training step, or an iterator that is made again in each.
 
@@ -437,7 +427,6 @@ def made_in_every_step(trace: Trace) -> Iterator[Finding]:
     Example: `def train_step(x, y): optimizer = keras.optimizers.Adam() ...`
     Fix: make it once, before the loop.
     Ignore: never.
-    Reports: none collected.
     """
     for event in trace.of("made-in-step"):
         yield at(event, "the optimizer is made again in every step", help="make it once, before the loop")

@@ -44,13 +44,12 @@ def random_of_python_in_map(trace: Trace) -> Iterator[Finding]:
     Example: `ds.map(lambda x, y: (x + np.random.uniform(), y))`
     Fix: `tf.random.uniform([])`
     Ignore: never.
-    Reports: none collected.
     """
     for event in trace.of("python-random"):
         yield at(event, f"{event.info['name']} draws one number for all records", help="draw it with tf.random.uniform")
 
 
-@rule("PIP033", "moved-apart", needs="script")
+@rule("PIP033", "image-and-mask-augmented-separately", needs="script")
 def moved_apart(trace: Trace) -> Iterator[Finding]:
     """A random flip or crop of an image whose mask stays as it is, or is moved by another draw.
 
@@ -58,7 +57,6 @@ def moved_apart(trace: Trace) -> Iterator[Finding]:
     Example: `return tf.image.random_flip_left_right(image), mask`
     Fix: stack both, change them once, and take them apart: `tf.concat([image, mask], axis=-1)`.
     Ignore: where the second image is not a mask.
-    Reports: none collected.
     """
     for event in trace.of("moved-apart"):
         names = " and ".join(sorted({repr(name) for name in event.info["features"]}))
@@ -75,7 +73,6 @@ def out_of_range(trace: Trace) -> Iterator[Finding]:
     Example: `tf.image.random_brightness(image, 0.3)` of pixels of 0..1
     Fix: `tf.clip_by_value(image, 0.0, 1.0)` afterwards.
     Ignore: where the model normalises its inputs.
-    Reports: none collected.
     """
     for _, dataset in trace.used("train"):
         tensor = inputs_of(dataset)
@@ -87,7 +84,7 @@ def out_of_range(trace: Trace) -> Iterator[Finding]:
             return
 
 
-@rule("PIP035", "rounded-to-nothing", needs="script")
+@rule("PIP035", "pixels-cast-to-zero", needs="script")
 def rounded_to_nothing(trace: Trace) -> Iterator[Finding]:
     """Pixels of 0..1 made integers, or divided by 255 as integers.
 
@@ -95,7 +92,6 @@ def rounded_to_nothing(trace: Trace) -> Iterator[Finding]:
     Example: `tf.cast(image / 255, tf.uint8)`, `image // 255`
     Fix: cast to float first, then divide.
     Ignore: never.
-    Reports: none collected.
     """
     for event in trace.of("rounded-to-nothing"):
         yield at(event, f"pixels of {event.info['span']} become 0", help="use tf.cast(image, tf.float32) / 255.0")
@@ -109,7 +105,6 @@ def classes_blended(trace: Trace) -> Iterator[Finding]:
     Example: `mask = tf.image.resize(mask, (128, 128))`
     Fix: `tf.image.resize(mask, (128, 128), method="nearest")`
     Ignore: where the mask is one of grey values.
-    Reports: none collected.
     """
     pairs = [(inputs_of(dataset), one) for _, dataset in trace.used("train") for one in labels_of(dataset)]
     # Two views of one image are not an image and its mask.
@@ -126,7 +121,7 @@ def classes_blended(trace: Trace) -> Iterator[Finding]:
             yield at(event, message, fix, severity=None if has_classes else "info")
 
 
-@rule("PIP067", "prepared-in-two-ways", needs="script")
+@rule("PIP067", "prepared-in-two-ways", needs="script", rank=35)
 def prepared_in_two_ways(trace: Trace) -> Iterator[Finding]:
     """Inputs in one range for training and in another for validation, or for two calls of one model.
 
@@ -134,7 +129,6 @@ def prepared_in_two_ways(trace: Trace) -> Iterator[Finding]:
     Example: `/ 255` in the function for training alone; a generator that ends in tanh, and real images of 0..1
     Fix: one function for both; only random changes belong to training alone.
     Ignore: never.
-    Reports: none collected.
     """
     for event in trace.of("two-ranges"):
         one, other = event.info["spans"]
@@ -157,7 +151,6 @@ def conversion_does_nothing(trace: Trace) -> Iterator[Finding]:
     Example: `image = tf.image.resize(image, size); image = tf.image.convert_image_dtype(image, tf.float32)`
     Fix: convert before resizing, or divide by 255.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/1763 https://github.com/tensorflow/tensorflow/issues/39595
     """
     for event in trace.of("no-op-conversion"):
         message = "the pixels are floats already, and stay at 0..255"
@@ -170,7 +163,7 @@ def _scaled(node: ast.AST, script: Script) -> list[Edit]:
     return [replaced(script, node, f"{script.code_of(first)} / 255.0")] if first is not None else []
 
 
-@rule("PIP041", "scaled-twice", needs="script")
+@rule("PIP041", "scaled-twice", needs="script", rank=60)
 def scaled_twice(trace: Trace) -> Iterator[Finding]:
     """Pixels that are divided by 255 twice: in the code, or once in the code and once in the model.
 
@@ -178,7 +171,6 @@ def scaled_twice(trace: Trace) -> Iterator[Finding]:
     Example: `tf.image.convert_image_dtype(image, tf.float32) / 255.0`; `/ 255` before a model with `Rescaling(1/255)`.
     Fix: remove one of the two.
     Ignore: never.
-    Reports: https://github.com/mindee/doctr/pull/375 https://github.com/keras-team/keras-io/issues/1549
     """
     for event in trace.of("scaled-twice"):
         left = event.node.left if isinstance(event.node, ast.BinOp) else None
@@ -208,7 +200,6 @@ def float64_images(trace: Trace) -> Iterator[Finding]:
     Example: `tf.cast(image, tf.float64)`, `np.array(image, float).tobytes()`
     Fix: `tf.float32`; store uint8.
     Ignore: where the precision is needed.
-    Reports: https://github.com/tensorflow/tensorflow/issues/42088
     """
     for event in trace.of("float64"):
         text = event.script.code_of(event.node)
@@ -224,7 +215,6 @@ def range_of_another_network(trace: Trace) -> Iterator[Finding]:
     Example: `vgg16.preprocess_input` before `MobileNetV2`; pixels of 0..255 into a network for -1..1
     Fix: the `preprocess_input` of the network's own module.
     Ignore: where all of its weights are trained again.
-    Reports: https://github.com/qubvel/efficientnet/issues/84
     """
     for use, dataset in trace.used("train"):
         tensor = inputs_of(dataset)
@@ -247,7 +237,6 @@ def never_scaled(trace: Trace) -> Iterator[Finding]:
     Example: `decode_jpeg` and `resize` without `/ 255`, and `Conv2D` as the first layer
     Fix: divide by 255, or begin the model with `Rescaling(1 / 255)`.
     Ignore: where the first layers are made for the range.
-    Reports: none collected.
     """
     for use, dataset in trace.used("train"):
         tensor = inputs_of(dataset)

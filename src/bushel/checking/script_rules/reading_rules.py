@@ -42,7 +42,6 @@ def pattern_handed_to_reader(trace: Trace) -> Iterator[Finding]:
     Example: `tf.data.TFRecordDataset("train-*.tfrecord")`
     Fix: `tf.data.TFRecordDataset(tf.io.gfile.glob("train-*.tfrecord"))`, or `list_files`.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/33048
     """
     for event in trace.of("reads"):
         files = event.info["files"]
@@ -59,7 +58,7 @@ def pattern_handed_to_reader(trace: Trace) -> Iterator[Finding]:
             )
 
 
-@rule("PIP021", "pattern-matches-nothing", needs="script")
+@rule("PIP021", "pattern-matches-nothing", needs="script", rank=2)
 def pattern_matches_nothing(trace: Trace) -> Iterator[Finding]:
     """A file name or pattern that none of the files matches.
 
@@ -67,7 +66,6 @@ def pattern_matches_nothing(trace: Trace) -> Iterator[Finding]:
     Example: a space after `=` in a flag, `trian-*.tfrecord`.
     Fix: the nearest name is given; stop when the list is empty.
     Ignore: where the script is meant for files that are elsewhere.
-    Reports: https://github.com/tensorflow/tensorflow/issues/26038 https://github.com/google/automl/issues/308
     """
     seen: set[str] = set()
     for event in [*trace.of("lists"), *trace.of("reads")]:
@@ -110,7 +108,6 @@ def compression_not_as_read(trace: Trace) -> Iterator[Finding]:
     Example: `TFRecordDataset("train.tfrecord.gz")` without `compression_type="GZIP"`.
     Fix: pass the right `compression_type`, or read the files with bushel, which detects it.
     Ignore: never.
-    Reports: https://github.com/hassan-mahmood/TIES_DataGeneration/issues/11 https://github.com/tensorflow/minigo/issues/433
     """
     for event in trace.of("reads"):
         said = event.info["compression"]
@@ -183,7 +180,6 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
     Example: `"labels"` where the file says `"label"`.
     Fix: the nearest name in the data is given.
     Ignore: never.
-    Reports: https://github.com/google/earthengine-api/issues/177 https://github.com/google-research/google-research/issues/1887
     """
     for name, spec, node, script, facts in _specs(trace):
         assert trace.data is not None
@@ -233,7 +229,6 @@ def feature_of_another_type(trace: Trace) -> Iterator[Finding]:
     Example: `FixedLenFeature([], tf.int64)` for what was written as float_list.
     Fix: the type that the records hold is given.
     Ignore: never.
-    Reports: https://github.com/ethanyanjiali/deep-vision/issues/13 https://github.com/tensorflow/models/issues/5582
     """
     for name, spec, node, script, facts in _specs(trace):
         if facts is not None and spec.dtype in DTYPES and DTYPES[spec.dtype] != facts.dtype:
@@ -255,7 +250,6 @@ def feature_of_another_shape(trace: Trace) -> Iterator[Finding]:
     Example: `FixedLenFeature([3], tf.int64)` where grey images hold two sizes.
     Fix: the shape that fits, or `RaggedFeature` where it varies.
     Ignore: never.
-    Reports: https://github.com/ZJULearning/pixel_link/issues/9 https://github.com/johnsmithm/handwritten-tf-1.0/issues/6
     """
     for name, spec, node, script, facts in _specs(trace):
         if facts is None or spec.kind != "FixedLenFeature" or spec.shape is None or not facts.values_known:
@@ -281,7 +275,6 @@ def default_hides_absence(trace: Trace) -> Iterator[Finding]:
     Example: `FixedLenFeature([], tf.int64, default_value=0)` for a misspelt name.
     Fix: the right name, or no such feature.
     Ignore: where absence is rare and means the default.
-    Reports: https://github.com/tensorflow/ranking/issues/125 https://github.com/tensorflow/ranking/issues/227
     """
     labels = {one.feature for _, dataset in trace.used("train") for one in labels_of(dataset)}
     for name, spec, node, script, facts in _specs(trace):
@@ -314,7 +307,6 @@ def sparse_where_dense(trace: Trace) -> Iterator[Finding]:
     Example: `VarLenFeature(tf.float32)` for vectors of 64.
     Fix: `FixedLenFeature([64], tf.float32)`
     Ignore: where a SparseTensor is wanted.
-    Reports: https://github.com/tensorflow/tensorflow/issues/976
     """
     dense = {event.info["feature"] for event in trace.of("to-dense")}
     fed = [tensor for dataset in trace.datasets for tensor in tensors_in(dataset.element) if tensor.form == "sparse"]
@@ -338,7 +330,7 @@ def sparse_where_dense(trace: Trace) -> Iterator[Finding]:
 NAMED_BY_RATIO = {2: "tf.int16 or tf.float16", 4: "tf.float32 or tf.int32", 8: "tf.float64 or tf.int64"}
 
 
-@rule("PIP028", "raw-dtype-mismatch", needs="script")
+@rule("PIP028", "decode-raw-dtype-mismatch", needs="script")
 def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
     """`decode_raw` with a dtype that is not the one that was written.
 
@@ -347,7 +339,6 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
     Example: `decode_raw(x, tf.uint8)` of float32.
     Fix: the dtype that the number of bytes gives.
     Ignore: never.
-    Reports: https://github.com/kalaspuffar/tensorflow-data/issues/4 https://github.com/tensorflow/tensorflow/issues/18262
     """
     for event in trace.of("reshape"):
         tensor, (held, wanted) = event.info["tensor"], _counts(event.info["tensor"], event.info["shape"])
@@ -408,7 +399,6 @@ def reshape_does_not_fit(trace: Trace) -> Iterator[Finding]:
     Example: `tf.reshape(image, [32, 32])` of 28 x 28 pixels.
     Fix: the size that the bytes give; height and width stored with the image where they vary.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/18262 https://github.com/MaybeShewill-CV/bisenetv2-tensorflow/issues/12
     """
     for event in trace.of("reshape"):
         tensor, shape = event.info["tensor"], event.info["shape"]
@@ -449,7 +439,6 @@ def not_in_vocabulary(trace: Trace) -> Iterator[Finding]:
     Example: `StringLookup(vocabulary=["Moehre"])` where the records say "Möhre"
     Fix: the names as the records hold them.
     Ignore: where rare names are left out on purpose.
-    Reports: none collected.
     """
     for event in trace.of("lookup"):
         facts, given = event.info["facts"], event.info["vocabulary"]
@@ -474,7 +463,6 @@ def not_that_encoding(trace: Trace) -> Iterator[Finding]:
     Example: `tf.io.decode_raw(image, tf.uint8)` of JPEG.
     Fix: `tf.io.decode_jpeg` for images, `tf.io.decode_raw` for raw bytes.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/2048 https://github.com/tensorflow/tensorflow/issues/9786
     """
     for event in trace.of("decode-image"):
         facts = event.info["facts"]

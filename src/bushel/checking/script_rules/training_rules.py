@@ -167,7 +167,7 @@ def _misfits(trace: Trace, kind: str) -> Iterator[tuple[Site, Misfit]]:
                 yield site, misfit
 
 
-@rule("PIP043", "loss-for-other-labels", needs="script")
+@rule("PIP043", "loss-for-other-labels", needs="script", rank=30, silences=("EXE039", "EXE041"))
 def loss_for_other_labels(trace: Trace) -> Iterator[Finding]:
     """A loss for one-hot labels where labels are numbers, or the other way round.
 
@@ -175,7 +175,6 @@ def loss_for_other_labels(trace: Trace) -> Iterator[Finding]:
     Example: integer labels with `categorical_crossentropy`.
     Fix: `sparse_categorical_crossentropy` for integers, `categorical_crossentropy` for one-hot.
     Ignore: never.
-    Reports: https://github.com/keras-team/keras/issues/7339 https://github.com/keras-team/keras/issues/7749
     """
     for event in trace.of("loss-call"):
         label, output = event.info["label"], event.info["output"]
@@ -199,7 +198,7 @@ def _keras(script: Script) -> str:
     return found or f"{script.imported_as('tensorflow', 'tf')}.keras"
 
 
-@rule("PIP044", "logits-and-probabilities", needs="script")
+@rule("PIP044", "logits-and-probabilities", needs="script", rank=35, silences=("EXE039", "EXE041"))
 def logits_and_probabilities(trace: Trace) -> Iterator[Finding]:
     """A loss that expects probabilities from a model that gives logits, or logits from one that gives probabilities.
 
@@ -207,7 +206,6 @@ def logits_and_probabilities(trace: Trace) -> Iterator[Finding]:
     Example: `Dense(10)` and `SparseCategoricalCrossentropy()`
     Fix: `from_logits=True`, or `activation="softmax"`; not both.
     Ignore: never.
-    Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/keras-team/keras/issues/16906
     """
     for site, misfit in _misfits(trace, "logits"):
         node, script, gives = site.loss.node, site.loss.script, site.pair.activation
@@ -222,7 +220,7 @@ def logits_and_probabilities(trace: Trace) -> Iterator[Finding]:
         yield at(site.loss, misfit.message, *fix, help=misfit.help, also=site.head, measured=gives, expected=expected)
 
 
-@rule("PIP051", "head-does-not-fit-labels", needs="script")
+@rule("PIP051", "labels-do-not-fit-head", needs="script", rank=30, silences=("EXE039", "EXE041"))
 def head_does_not_fit_labels(trace: Trace) -> Iterator[Finding]:
     """A last layer with fewer classes than the data has, or an activation that the loss does not take.
 
@@ -230,7 +228,6 @@ def head_does_not_fit_labels(trace: Trace) -> Iterator[Finding]:
     Example: labels 0 to 10 and `Dense(10)`
     Fix: one unit for each class.
     Ignore: where some labels are filtered out.
-    Reports: https://github.com/biarne-a/hm-two-step-reco/issues/3
     """
     for site, misfit in _misfits(trace, "head"):
         head, pair = site.head, site.pair
@@ -248,7 +245,7 @@ def head_does_not_fit_labels(trace: Trace) -> Iterator[Finding]:
                  measured=pair.units, expected=classes)  # fmt: skip
 
 
-@rule("PIP037", "metric-does-not-fit", severity="warning", needs="script")
+@rule("PIP037", "metric-does-not-fit", severity="warning", needs="script", rank=60)
 def metric_does_not_fit(trace: Trace) -> Iterator[Finding]:
     """A metric that does not measure what it seems to.
 
@@ -256,7 +253,6 @@ def metric_does_not_fit(trace: Trace) -> Iterator[Finding]:
     Example: `metrics.Accuracy()` on probabilities; `Precision()` on logits
     Fix: `"accuracy"`, which Keras turns into the right one; thresholds for logits.
     Ignore: never.
-    Reports: none collected.
     """
     compiled = {id(event.info["call"].value_node(1, "loss")): event for event in trace.of("compile")}
     for site in sites(trace):
@@ -283,13 +279,12 @@ def fitted_inside_map(trace: Trace) -> Iterator[Finding]:
     Example: `def parse(text): vectorize.adapt(text); return vectorize(text)`
     Fix: `adapt` once, on the train split, before the pipeline is built.
     Ignore: never.
-    Reports: https://github.com/keras-team/keras/issues/16296
     """
     for event in trace.of("adapt-in-map"):
         yield at(event, "a layer is fitted inside map", help="adapt it once, before the map")
 
 
-@rule("PIP048", "never-adapted", needs="script", measured_by="EXE043")
+@rule("PIP048", "never-adapted", needs="script", rank=60)
 def never_adapted(trace: Trace) -> Iterator[Finding]:
     """A Normalization or vocabulary layer that is never adapted and given no statistics.
 
@@ -297,7 +292,6 @@ def never_adapted(trace: Trace) -> Iterator[Finding]:
     Example: `keras.layers.Normalization()` in a model, and no `adapt`.
     Fix: `layer.adapt(train.map(lambda x, y: x))` before the model is built.
     Ignore: where its weights are loaded.
-    Reports: https://github.com/keras-team/keras/issues/16296
     """
     followed = {id(event.node) for event in [*trace.of("adapt"), *trace.of("adapt-in-map")]}
     for script in trace.scripts:
@@ -323,7 +317,6 @@ def fitted_on_evaluation(trace: Trace) -> Iterator[Finding]:
     Example: `normalise.adapt(test)`
     Fix: adapt to the train split.
     Ignore: never.
-    Reports: https://github.com/ikhlestov/vision_networks/issues/27 https://github.com/taki0112/Densenet-Tensorflow/issues/8
     """
     for event in trace.of("adapt"):
         data = event.info["data"]
@@ -342,7 +335,6 @@ def shapes_do_not_fit(trace: Trace) -> Iterator[Finding]:
     Example: `resize(image, [128, 128])` and `Input((224, 224, 3))`
     Fix: one size for both, in one name.
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/44250
     """
     for event in trace.of("layer-misfit"):
         yield at(event, event.info["problem"], help="make the layers agree")
@@ -369,7 +361,6 @@ def wrong_axis(trace: Trace) -> Iterator[Finding]:
     Example: `y_pred - y_true` of shapes (32, 1) and (32,); `tf.nn.softmax(logits, axis=0)`
     Fix: squeeze the outputs or expand the labels, and take softmax and argmax along the last axis.
     Ignore: never.
-    Reports: none collected.
     """
     for event in trace.of("broadcast"):
         shapes = " and ".join(map(shown, event.info["shapes"]))

@@ -14,7 +14,7 @@ from bushel.checking.script.known_values import Function, ScriptWriter
 _ENCODER = re.compile(r"Label|Encoder|Binarizer|Tokenizer")  # which give names numbers, and learn nothing else
 
 
-@rule("PIP060", "writer-never-closed", needs="script", measured_by="EXE017")
+@rule("PIP060", "writer-never-closed", needs="script", rank=20)
 def writer_never_closed(trace: Trace) -> Iterator[Finding]:
     """A `TFRecordWriter` that nothing closes.
 
@@ -22,7 +22,6 @@ def writer_never_closed(trace: Trace) -> Iterator[Finding]:
     Example: `writer = tf.io.TFRecordWriter(path)` and no `writer.close()`
     Fix: `with tf.io.TFRecordWriter(path) as writer:`
     Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/4854 https://github.com/google/automl/issues/902
     """
     seen: set[tuple[int, int]] = set()
     closed = {(w.node.lineno, w.node.col_offset) for w in trace.writers if w.is_closed or w.escapes}  # type: ignore[attr-defined]
@@ -61,7 +60,6 @@ def copy_shuffled(trace: Trace) -> Iterator[Finding]:
     Example: `random.shuffle(list(range(n)))`
     Fix: give the list a name, shuffle it, and use it.
     Ignore: never.
-    Reports: https://github.com/kmonachopoulos/ImageNet-to-TFrecord/issues/4
     """
     for event in trace.of("copy-shuffled"):
         argument = event.node.args[0]  # type: ignore[attr-defined]
@@ -81,7 +79,6 @@ def classes_in_any_order(trace: Trace) -> Iterator[Finding]:
     Example: `{name: i for i, name in enumerate(set(names))}`
     Fix: `enumerate(sorted(set(names)))`, once, and keep it.
     Ignore: never.
-    Reports: https://github.com/google-deepmind/dmvr/issues/6 https://github.com/uzh-rpg/rpg_event_representation_learning/issues/2
     """
     for event in trace.of("any-order"):
         what = {"builtins.set()": "a set"}.get(event.info["of"], event.info["of"])
@@ -101,7 +98,6 @@ def all_results_in_memory(trace: Trace) -> Iterator[Finding]:
     Example: `examples = pool.map(load_image, paths)`
     Fix: `pool.imap`, or let each worker write a shard of its own; `bushel build` does.
     Ignore: where all results together are small.
-    Reports: https://github.com/tensorflow/datasets/issues/5499 https://github.com/cocodataset/cocoapi/issues/202
     """
     for event in trace.of("pool-map"):
         function = event.info["function"]
@@ -135,7 +131,6 @@ def fitted_before_split(trace: Trace) -> Iterator[Finding]:
     Example: `x = vectorizer.fit_transform(texts); train, test = train_test_split(x)`
     Fix: split first; fit and balance the train part, and only `transform` the rest.
     Ignore: for label encoders.
-    Reports: none collected.
     """
     splits = list(trace.of("split"))
     for event in [*trace.of("fit_transform"), *trace.of("fit_resample"), *trace.of("oversampled"), *_scalings(trace)]:
@@ -192,7 +187,6 @@ def dense_vectors_written(trace: Trace) -> Iterator[Finding]:
     Example: `rows = tfidf.toarray()`
     Fix: write indices and values, and read them with `SparseFeature`.
     Ignore: for narrow vectors.
-    Reports: https://github.com/tensorflow/tensorflow/issues/23733
     """
     for event in trace.of("toarray"):
         if trace.writers:
@@ -211,7 +205,6 @@ def written_while_training(trace: Trace) -> Iterator[Finding]:
     Example: `for x, y in train: with tf.io.TFRecordWriter(path) as writer: ...`
     Fix: write the dataset once, before training.
     Ignore: for logs of a few records.
-    Reports: https://github.com/tensorflow/tensorflow/issues/23733
     """
     for event in trace.of("writer-in-loop"):
         happened = set().union(*event.info["loops"])

@@ -1,0 +1,293 @@
+"""Faults that a run sees, in small scripts that really run: each is found at its line, and its mended form is quiet."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import bushel
+from bushel.checking import all_rules
+
+pytestmark = pytest.mark.usefixtures("warm")
+
+
+class Case(NamedTuple):
+    """A script with a fault, and the replacement that mends it. The line of the fault ends in `# <-`."""
+
+    rule: str
+    code: str
+    old: str
+    new: str
+
+
+START = """
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+random = np.random.default_rng(0)
+x = random.normal(size=(512, 6)).astype("float32")
+y = (x[:, 0] + x[:, 1] > 0).astype("int64")
+def net(units=1, activation="sigmoid"):
+    return keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, "relu"), keras.layers.Dense(units, activation)])
+"""
+FITTED = START + 'model = net()\nmodel.compile("adam", "binary_crossentropy")\n'
+IMAGES = (
+    START
+    + 'images = random.integers(0, 255, (256, 16, 16, 3)).astype("uint8")\nkinds = (images[:, 0, 0, 0] > 127) * 1\n'
+)
+CONVOLUTION = (
+    "model = keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Conv2D(4, 3), keras.layers.Flatten(),\n"
+    '                          keras.layers.Dense(1, "sigmoid")])\nmodel.compile("adam", "binary_crossentropy")\n'
+)
+
+CASES = {
+    "NaN in arrays": Case(
+        "EXE033", FITTED + "x[3, 2] = np.nan  # <-\nmodel.fit(x, y)\n", "x[3, 2] = np.nan", "x[3, 2] = 0"
+    ),
+    "dropout that stays on": Case(
+        "EXE042",
+        START + "class Block(keras.layers.Layer):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.drop = keras.layers.Dropout(0.5)  # <-\n    def call(self, given):\n"
+        "        return self.drop(given, training=True)\n"
+        'model = keras.Sequential([keras.Input((6,)), Block(), keras.layers.Dense(1, "sigmoid")])\n'
+        'model.compile("adam", "binary_crossentropy")\nmodel.fit(x, y)\n',
+        "given, training=True)",
+        "given)",
+    ),
+    "mean off unsigned integers": Case(
+        "EXE046",
+        IMAGES + "def prepare(image, kind):\n    image = image - 127  # <-\n"
+        "    return tf.cast(image, tf.float32) / 127, kind\n"
+        "train = tf.data.Dataset.from_tensor_slices((images, kinds)).map(prepare).shuffle(256).batch(32)\n"
+        + CONVOLUTION
+        + "model.fit(train)\n",
+        "image - 127",
+        "tf.cast(image, tf.float32) - 127",
+    ),
+    "loss that is a score": Case(
+        "EXE047",
+        START + "def dice(true, given):\n    true = tf.cast(true, tf.float32)\n    both = tf.reduce_sum(true * given)\n"
+        "    return 2 * both / (tf.reduce_sum(true) + tf.reduce_sum(given))  # <-\n"
+        'model = net()\nmodel.compile("adam", dice)\nmodel.fit(x, y[:, None])\n',
+        "return 2 *",
+        "return 1 - 2 *",
+    ),
+    "softmax over one score": Case(
+        "EXE048",
+        START + "class Pool(keras.layers.Layer):\n    def call(self, given):\n"
+        "        scores = tf.reduce_sum(given, axis=-1, keepdims=True)\n"
+        "        return tf.reduce_sum(given * tf.nn.softmax(scores, axis=-1), axis=1)  # <-\n"
+        'model = keras.Sequential([keras.Input((6, 4)), Pool(), keras.layers.Dense(1, "sigmoid")])\n'
+        'model.compile("adam", "binary_crossentropy")\nmodel.fit(random.normal(size=(512, 6, 4)), y)\n',
+        "axis=-1), axis=1)",
+        "axis=1), axis=1)",
+    ),
+    "records that meet in a layer": Case(
+        "EXE049",
+        START + "class Centre(keras.layers.Layer):\n    def call(self, given):\n"
+        "        return given - tf.reduce_mean(given, axis=0)  # <-\n"
+        'model = keras.Sequential([keras.Input((6,)), Centre(), keras.layers.Dense(1, "sigmoid")])\n'
+        'model.compile("adam", "binary_crossentropy")\nmodel.fit(x, y)\n',
+        "axis=0)",
+        "axis=1, keepdims=True)",
+    ),
+    "layer that is left out": Case(
+        "EXE053",
+        START + "given = keras.Input((6,))\nhidden = keras.layers.Dense(8)(given)\n"
+        "deep = keras.layers.Dense(4)(hidden)  # <-\n"
+        'model = keras.Model(given, keras.layers.Dense(1, "sigmoid")(hidden))\n'
+        'model.compile("adam", "binary_crossentropy")\nmodel.fit(x, y)\n',
+        '"sigmoid")(hidden)',
+        '"sigmoid")(deep)',
+    ),
+    "gradients that pile up": Case(
+        "EXE054",
+        START + "model, optimizer = net(), keras.optimizers.Adam()\nloss = keras.losses.BinaryCrossentropy()\n"
+        "sums = [tf.Variable(tf.zeros_like(w)) for w in model.trainable_weights]\n"
+        "for step in range(12):\n    rows = slice(step * 32, step * 32 + 32)\n    with tf.GradientTape() as tape:\n"
+        "        value = loss(y[rows, None], model(x[rows], training=True))\n"
+        "    for one, found in zip(sums, tape.gradient(value, model.trainable_weights)):\n"
+        "        one.assign_add(found)  # <-\n"
+        "    if step % 4 == 3:\n        optimizer.apply_gradients(zip(sums, model.trainable_weights))\n",
+        "trainable_weights))\n",
+        "trainable_weights))\n        for one in sums:\n            one.assign(tf.zeros_like(one))\n",
+    ),
+    "half precision that is not scaled": Case(
+        "EXE055",
+        "from tensorflow import keras\nkeras.mixed_precision.set_global_policy('mixed_float16')\n"
+        + START
+        + "model, optimizer = net(activation=None), keras.optimizers.Adam()\n"
+        "optimizer = keras.optimizers.LossScaleOptimizer(optimizer)\n"
+        "loss = keras.losses.BinaryCrossentropy(from_logits=True)\nfor step in range(8):\n"
+        "    rows = slice(step * 32, step * 32 + 32)\n    with tf.GradientTape() as tape:\n"
+        "        value = loss(y[rows, None], model(x[rows], training=True))\n"
+        "        scaled = value\n"
+        "    found = tape.gradient(scaled, model.trainable_weights)  # <-\n"
+        "    optimizer.apply_gradients(zip(found, model.trainable_weights))\n",
+        "scaled = value",
+        "scaled = optimizer.scale_loss(value)",
+    ),
+    "label among the columns": Case(
+        "EXE061",
+        FITTED + "table = np.concatenate([x[:, :5], y[:, None]], axis=1)  # <-\nmodel.fit(table, y)\n",
+        "y[:, None]",
+        "x[:, 5:]",
+    ),
+    "unfrozen without compile": Case(
+        "EXE063",
+        FITTED + "model.layers[0].trainable = False\nmodel.compile('adam', 'binary_crossentropy')\nmodel.fit(x, y)\n"
+        "model.layers[0].trainable = True\nmodel.fit(x, y)  # <-\n",
+        "trainable = True\n",
+        "trainable = True\nmodel.compile('adam', 'binary_crossentropy')\n",
+    ),
+    "no epoch is left": Case(
+        "EXE064", FITTED + "model.fit(x, y, initial_epoch=5, epochs=5)  # <-\n", "epochs=5)", "epochs=10)"
+    ),
+    "one file for two caches": Case(
+        "EXE065",
+        FITTED + "def rows(start, stop, name):\n"
+        "    part = tf.data.Dataset.from_tensor_slices((x[start:stop], y[start:stop]))\n"
+        "    return part.shuffle(400).batch(32).cache(name)  # <-\n"
+        "import os\nos.makedirs('kept')\nfor name in ('a', 'b'):\n"
+        "    with tf.io.TFRecordWriter(name) as file:\n        file.write(b'1')\n"
+        "one = tf.data.TFRecordDataset('a').map(lambda r: (x[:32], y[:32])).cache('kept/rows')\n"
+        "two = tf.data.TFRecordDataset('b').map(lambda r: (x[32:64], y[32:64])).cache('kept/rows')  # <-\n"
+        "model.fit(one, validation_data=two)\n",
+        "y[32:64])).cache('kept/rows')",
+        "y[32:64])).cache('kept/others')",
+    ),
+    "padding that counts as a label": Case(
+        "EXE068",
+        START + "words = random.integers(1, 50, (256, 12))\ntags = (words % 3).astype('int64')\n"
+        "for row, length in enumerate(random.integers(4, 12, 256)):\n    words[row, length:] = tags[row, length:] = 0\n"
+        "model = keras.Sequential([keras.Input((12,)), keras.layers.Embedding(50, 8),  # <-\n"
+        "                          keras.layers.Dense(3, 'softmax')])\n"
+        "model.compile('adam', 'sparse_categorical_crossentropy')\nmodel.fit(words, tags)\n",
+        "Embedding(50, 8)",
+        "Embedding(50, 8, mask_zero=True)",
+    ),
+    "predictions in another order": Case(
+        "PIP006",
+        FITTED + "test = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(512).batch(32)  # <-\nmodel.fit(test)\n"
+        "given = model.predict(test)\ntrue = np.concatenate([b for a, b in test])\n"
+        "print((given[:, 0] > 0.5) == true)\n",
+        ".shuffle(512)",
+        ".shuffle(512, reshuffle_each_iteration=False)",
+    ),
+    "shuffled apart": Case(
+        "PIP017",
+        FITTED + "a = tf.data.Dataset.from_tensor_slices(x).shuffle(512)  # <-\n"
+        "b = tf.data.Dataset.from_tensor_slices(y).shuffle(512)\n"
+        "model.fit(tf.data.Dataset.zip((a, b)).batch(32))\n",
+        ".shuffle(512)  # <-\nb = tf.data.Dataset.from_tensor_slices(y).shuffle(512)",
+        "\nb = tf.data.Dataset.from_tensor_slices(y)",
+    ),
+    "accuracy of amounts": Case(
+        "PIP037",
+        START + "model = net(activation=None)\nmodel.compile('adam', 'mse', metrics=['accuracy'])  # <-\n"
+        "model.fit(x, x.sum(axis=1))\n",
+        "['accuracy']",
+        "['mae']",
+    ),
+    "compiled before every fit": Case(
+        "PIP058",
+        START + "model = net()\nfor epoch in range(3):\n    model.compile('adam', 'binary_crossentropy')  # <-\n"
+        "    model.fit(x, y)\n",
+        "for epoch in range(3):\n    model.compile('adam', 'binary_crossentropy')  # <-\n",
+        "model.compile('adam', 'binary_crossentropy')\nfor epoch in range(3):\n",
+    ),
+    "writer that stays open": Case(
+        "PIP060",
+        START + "writer = tf.io.TFRecordWriter('rows.tfrecord')  # <-\nfor row in x:\n"
+        "    writer.write(row.tobytes())\nprint('written')\n",
+        "print('written')",
+        "writer.close()",
+    ),
+    "validation on another scale": Case(
+        "PIP067",
+        FITTED + "train = tf.data.Dataset.from_tensor_slices((x[:400] / 100, y[:400])).shuffle(400).batch(32)\n"
+        "val = tf.data.Dataset.from_tensor_slices((x[400:], y[400:])).map(lambda a, b: (a * 1.0, b)).batch(32)  # <-\n"
+        "model.fit(train, validation_data=val)\n",
+        "a * 1.0",
+        "a / 100",
+    ),
+    "each part by its own statistics": Case(
+        "PIP067",
+        FITTED + "table = x * [1, 5, 20, 2, 9, 3] + 4\ntrain, val = table[:400], table[400:]\n"
+        "train, low, size = (train - train.mean(0)) / train.std(0), train.mean(0), train.std(0)\n"
+        "val = (val - val.mean(0)) / val.std(0)  # <-\n"
+        "model.fit(train, y[:400], validation_data=(val, y[400:]))\n",
+        "(val - val.mean(0)) / val.std(0)",
+        "(val - low) / size",
+    ),
+    "windows on both sides of a split": Case(
+        "PIP018",
+        START + "series = np.cumsum(random.normal(size=600)).astype('float32')\n"
+        "windows = np.stack([series[i : i + 6] for i in range(590)])\nafter = series[6:596]\n"
+        "order = np.arange(590)\norder = random.permutation(590)  # <-\n"
+        "windows, after = windows[order], after[order]\nmodel = net(activation=None)\nmodel.compile('adam', 'mse')\n"
+        "model.fit(windows[:450], after[:450], validation_data=(windows[450:], after[450:]))\n",
+        "order = random.permutation(590)  # <-\n",
+        "",
+    ),
+    "copies before the split": Case(
+        "PIP018",
+        FITTED + "order = random.permutation(1024) % 512\nx, y = x[order], y[order]  # <-\n"
+        "model.fit(x[:800], y[:800], validation_data=(x[800:], y[800:]))\n",
+        "random.permutation(1024) % 512",
+        "np.tile(random.permutation(512)[:400], 2).tolist() + random.permutation(512)[400:].tolist()\n"
+        "rows = random.permutation(512)\norder = np.concatenate([rows[:400], rows[:400], rows[400:]])",
+    ),
+    "schedule that multiplies its own product": Case(
+        "PIP053",
+        FITTED + "def schedule(epoch, rate):\n    return rate * 0.1**epoch  # <-\n"
+        "model.fit(x, y, epochs=20, callbacks=[keras.callbacks.LearningRateScheduler(schedule)])\n",
+        "rate * 0.1**epoch",
+        "1e-3 * 0.9**epoch",
+    ),
+    "metric that goes on into validation": Case(
+        "PIP056",
+        START + "model, optimizer, loss = net(), keras.optimizers.Adam(), keras.losses.BinaryCrossentropy()\n"
+        "train = tf.data.Dataset.from_tensor_slices((x[:400], y[:400, None])).batch(50)\n"
+        "val = tf.data.Dataset.from_tensor_slices((x[400:], y[400:, None])).batch(50)\n"
+        "accuracy = keras.metrics.BinaryAccuracy()\nfor epoch in range(2):\n    for rows, labels in train:\n"
+        "        with tf.GradientTape() as tape:\n            given = model(rows, training=True)\n"
+        "            value = loss(labels, given)\n"
+        "        found = tape.gradient(value, model.trainable_weights)\n"
+        "        optimizer.apply_gradients(zip(found, model.trainable_weights))\n"
+        "        accuracy.update_state(labels, given)\n    print(accuracy.result())\n"
+        "    for rows, labels in val:\n"
+        "        accuracy.update_state(labels, model(rows, training=False))  # <-\n"
+        "    print(accuracy.result())\n    accuracy.reset_state()\n",
+        "    for rows, labels in val:\n",
+        "    accuracy.reset_state()\n    for rows, labels in val:\n",
+    ),
+}
+QUICK = {"loss that is a score", "records that meet in a layer", "label among the columns", "accuracy of amounts"}
+ALL = [
+    pytest.param(case, id=name, marks=[] if name in QUICK else [pytest.mark.scripts]) for name, case in CASES.items()
+]
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_the_fault_is_seen_at_its_line_and_the_mended_script_is_quiet(case: Case, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(case.code)
+    marked = {number for number, line in enumerate(case.code.splitlines(), 1) if line.endswith("# <-")}
+    report = bushel.check(script=script, run=True)
+    found = [one for one in report if one.rule == case.rule and one.severity != "info"]
+    assert found, [f"{one.rule} {one.severity} {one.message}" for one in report]
+    assert {place.line for one in found for place in one.locations} & marked
+    assert all(one.known == "seen" for one in found)
+    assert case.old in case.code
+    script.write_text(case.code.replace(case.old, case.new, 1))
+    quiet = bushel.check(script=script, run=True)
+    assert [f"{one.rule} {one.message}" for one in quiet if one.rule == case.rule and one.severity != "info"] == []
+
+
+def test_every_rule_that_a_run_answers_has_a_real_run() -> None:
+    here = Path(__file__).parent
+    texts = [path.read_text() for path in (here / "run_scripts" / "faults.py", here / "test_execution.py")]
+    named = set(re.findall(r"\b(?:EXE|PIP)\d{3}\b", "\n".join(texts))) | {case.rule for case in CASES.values()}
+    assert {rule.id for rule in all_rules() if rule.subject == "execution" or rule.is_seen} <= named
