@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -13,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from bushel.data.encoding import Constraint
-from bushel.errors import FormatError, nearest
+from bushel.errors import BushelWarning, FormatError, nearest
 from bushel.records.files import Compression
 from bushel.storage import AnyPath, as_path, write_whole
 from bushel.transforms.by_name import make_transforms
@@ -113,11 +114,31 @@ def read_recipe(path: AnyPath) -> Recipe:
         if isinstance(fields.get("shard_size"), str):
             fields["shard_size"] = parse_size(fields["shard_size"])
         _check_transforms(fields)
-        return msgspec.convert(fields, Recipe)
+        return msgspec.convert(_only_reading(fields, path), Recipe)
     except msgspec.MsgspecError as error:
         raise FormatError(path, *_in_words(str(error))) from None
     except ValueError as error:
         raise FormatError(path, str(error)) from None
+
+
+_FOR_CALLERS = {  # what decides more than what is read, and how to say it oneself
+    "private": "--set private=true",
+    "downloads": "--set downloads=FOLDER",
+}
+
+
+def _only_reading(fields: dict[str, Any], path: AnyPath) -> dict[str, Any]:
+    """A recipe without what only the caller decides: where is written, and whether private addresses are asked."""
+    left = dict(fields)
+    if left.pop("out", None) is not None:
+        said = "out is left out: a recipe does not decide where a dataset is written. Name the folder after the recipe"
+        warnings.warn(f"{path}: {said}", BushelWarning, stacklevel=4)
+    if isinstance(left.get("source"), dict):
+        left["source"] = {name: value for name, value in left["source"].items() if name not in _FOR_CALLERS}
+        for name in sorted(fields["source"].keys() & _FOR_CALLERS.keys()):
+            said = f"source.{name} is left out, because only you decide that: {_FOR_CALLERS[name]}"
+            warnings.warn(f"{path}: {said}", BushelWarning, stacklevel=4)
+    return left
 
 
 def _check_transforms(fields: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from bushel.sources import table, text
 from bushel.sources.folders import is_file_of
 from bushel.sources.image_checks import UNUSUAL, ImageCheck
 from bushel.sources.opening import kind_of, open_source
-from bushel.storage import AnyPath, as_path, list_files, natural_order
+from bushel.storage import AnyPath, as_path, list_files, natural_order, read_named
 
 _AT_A_TIME = 256  # records that are read at once
 _TABLE_OPTIONS = ("rename", "types", "encoding", "delimiter", "image_column", "verify", "keep_bytes", "allow")
@@ -251,7 +251,7 @@ def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[RawS
     feature = _one_feature(contract, str(path), "image", IMAGE_ENCODINGS)
     files = _files_below(path, partial(is_file_of, "images"))
     while some := list(islice(files, _IMAGES_AT_ONCE)):
-        yield from _checked(contract, feature, {str(file): file.read_bytes() for file in some})
+        yield from _checked(contract, feature, {str(file): read_named(file) for file in some})
 
 
 def _checked(
@@ -299,7 +299,7 @@ def _texts(contract: Contract, path: Path, lines: bool | None) -> Iterator[RawSa
 
 def _whole(path: Path, feature: str, encoding: str) -> RawSample:
     try:
-        return RawSample(str(path), {feature: path.read_bytes().decode(encoding)})
+        return RawSample(str(path), {feature: read_named(path).decode(encoding)})
     except UnicodeDecodeError as error:
         return RawSample(str(path), None, f"byte {error.start} is not {encoding.removesuffix('-sig').upper()}")
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import missing_package
+from bushel.storage import name_for_library, open_named
 from bushel.storage.file_kinds import what_is
 
 Samples: TypeAlias = NDArray[Any]  # int16, or float32 from -1 to 1; a row per moment and a column per channel
@@ -137,7 +138,7 @@ def _why_not(head: bytes, error: BaseException) -> str:
 
 
 def _opened(data: bytes | Path, form: str | None = None) -> Any:
-    file = io.BytesIO(data) if isinstance(data, bytes) else str(data)
+    file = io.BytesIO(data) if isinstance(data, bytes) else f"file:{name_for_library(data)}"
     return load_av().open(file, format=form, metadata_errors="ignore")
 
 
@@ -334,7 +335,7 @@ def _begin(file: bytes | Path, *, is_whole: bool = False) -> _Begun:
     if isinstance(file, bytes):
         return _Begun(file[:_HEAD], len(file), file)
     try:
-        with open(file, "rb", buffering=0) as opened:  # noqa: PTH123, of many small files it takes less time
+        with open_named(file) as opened:
             head, size = opened.read(_HEAD), os.fstat(opened.fileno()).st_size
             is_small = is_whole and head[:4] == b"RIFF" and size <= _SMALL
             return _Begun(head, size, head + opened.read() if is_small else file)
@@ -384,7 +385,7 @@ def _of_wave(wave: _Wave) -> Iterator[Samples]:
 def _part(file: bytes | memoryview | Path, at: int, size: int) -> bytes | memoryview:
     if not isinstance(file, Path):
         return memoryview(file)[at : at + size]
-    with file.open("rb") as opened:
+    with open_named(file) as opened:
         opened.seek(at)
         data = opened.read(size)
     if len(data) < size:

@@ -23,7 +23,6 @@ from bushel.storage import (
     AnyPath,
     as_path,
     finish_move,
-    leaves,
     list_files,
     natural_order,
     read_if_there,
@@ -31,6 +30,7 @@ from bushel.storage import (
     sizes_in,
     status_of,
     tfds_folder,
+    why_not_inside,
     write_whole,
 )
 from bushel.storage.file_kinds import Compression
@@ -281,8 +281,8 @@ def _why_not(shard: ShardEntry, folder: Path) -> str | None:
         return f"path must be the name of a file, got {shard.path!r}"
     if shard.path.startswith("/") or ".." in parts or "://" in shard.path:
         return f"path must be in the folder of the dataset, got {shard.path!r}"
-    if leaves(folder, shard.path):
-        return f"path {shard.path!r} is a link that leaves the folder of the dataset"
+    if (why := why_not_inside(folder, shard.path)) is not None:
+        return f"path {shard.path!r} {why} of the dataset"
     if not 0 <= shard.bytes < 1 << 62:
         return f"bytes must be the size of a file, got {shard.bytes}"
     if not 0 <= shard.records < 1 << 48:

@@ -42,7 +42,7 @@ from bushel.sources.in_memory import (
 )
 from bushel.sources.protocol import Block, Listing, Refused, Source, fingerprint_of, fingerprint_of_arrays
 from bushel.sources.tables.arrow import BadRows, feature_of, flatten, to_column
-from bushel.storage import as_path, leaves, local_copy, open_to_read
+from bushel.storage import as_path, local_copy, open_inside, open_to_read, why_not_inside
 
 __all__ = ["ArraySource", "arrays"]
 
@@ -232,8 +232,9 @@ class _Hdf5Place(_Place):
         """Map the dataset if it is contiguous, otherwise read it."""
         path = local_copy(as_path(self.path))
         with _h5py().File(path, "r") as file:
-            data = file[self.member]
+            data = _dataset_in(file, self.member or "", path)
             _refuse_outside(data, path)
+            _refuse_claims(data, path)
             at = data.id.get_offset() if data.chunks is None and data.dtype.kind in "biuf" else None
             if at is not None and data.size:
                 return np.asarray(np.memmap(path, data.dtype, "r", at, data.shape))
@@ -254,13 +255,49 @@ def _h5py() -> Any:
     return h5py
 
 
-def _refuse_outside(data: Any, path: Path) -> None:
-    """Refuse a dataset whose values are in other files, except for HDF5 files next to its own."""
+_VIRTUAL = 4  # datasets that are made of others, one in the other
+_DENSEST = 1100  # bytes that a byte of a compressed file may stand for: no codec of HDF5 does better
+
+
+def _refuse_outside(data: Any, path: Path, depth: int = 0) -> None:
+    """Refuse a dataset whose values are in other files, except for HDF5 files next to its own that hold theirs."""
     named = [name for name, _, _ in data.external or ()]
-    if data.is_virtual:
-        named += [source.file_name for source in data.virtual_sources() if leaves(path.parent, source.file_name)]
+    for source in data.virtual_sources() if data.is_virtual else ():
+        if source.file_name == "." and depth < _VIRTUAL:
+            _refuse_outside(_dataset_in(data.file, source.dset_name, path), path, depth + 1)
+        elif depth == _VIRTUAL or "%" in source.file_name or why_not_inside(path.parent, source.file_name):
+            named.append(source.file_name)
+        elif (path.parent / source.file_name).exists():  # values of one that is missing are zeros
+            open_inside(path.parent, source.file_name).close()
+            with _h5py().File(path.parent / source.file_name, "r") as file:
+                _refuse_outside(_dataset_in(file, source.dset_name, path), path, depth + 1)
     if named:
         raise FileProblem(path, f"{data.name[1:]!r} takes its values from another file, {named[0]!r}")
+
+
+def _dataset_in(file: Any, name: str, path: Path) -> Any:
+    """A dataset by its name, which may lead through groups, but not through a link to another file."""
+    h5py, above = _h5py(), file
+    for part in name.strip("/").split("/"):
+        link = above.get(part, getlink=True)
+        if isinstance(link, h5py.ExternalLink):
+            raise FileProblem(path, f"{name!r} takes its values from another file, {link.filename!r}")
+        if isinstance(link, h5py.SoftLink):
+            raise FileProblem(path, f"{name!r} is a link to {link.path!r}", help=["Name what it leads to."])
+        above = above[part]
+    return above
+
+
+def _refuse_claims(data: Any, path: Path) -> None:
+    """Refuse a dataset that says it has far more values than the file can hold: reading it would not end."""
+    held = path.stat().st_size if data.is_virtual else data.id.get_storage_size()
+    for source in data.virtual_sources() if data.is_virtual else ():
+        place = path.parent / source.file_name
+        held += place.stat().st_size if source.file_name != "." and place.exists() else 0
+    if data.nbytes > _HELD + _DENSEST * held:
+        raise FileProblem(
+            path, f"{data.name[1:]!r} says that it has {data.nbytes:,} bytes, and the file holds {held:,}"
+        )
 
 
 def _names_in_hdf5(path: Path) -> list[str]:

@@ -13,10 +13,11 @@ import numpy as np
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature
+from bushel.errors import FileProblem
 from bushel.pixels.codecs import check_png, decode_pixels, decode_wide, encode_wide
 from bushel.pixels.headers import BadImage, Header, Headers, Undecoded, parse_header, read_headers
 from bushel.sources.protocol import Block, Refused
-from bushel.storage import as_path
+from bushel.storage import as_path, read_inside, read_named
 from bushel.storage.downloads import Downloads, NotDownloaded, is_url
 
 __all__ = ["Allow", "CheckedImages", "HowVerified", "ImageCheck", "ImageColumn", "KeepBytes", "Verify"]
@@ -222,6 +223,7 @@ class ImageColumn:
     root: str
     check: ImageCheck
     downloads: Downloads = field(default_factory=Downloads)
+    is_inside: bool = False  # paths that leave the root are refused
 
     def made_of(self, names: Mapping[str, Any]) -> list[str]:
         """The columns of the table that the images come from."""
@@ -255,6 +257,9 @@ class ImageColumn:
         for row, own in enumerate(values):
             try:
                 data = fetched[row] if row in fetched else self._bytes(own, is_path)
+            except FileProblem as error:
+                refused[row] = ("read", error.message)
+                continue
             except OSError as error:
                 refused[row] = ("read", f"{error.filename}: {(error.strerror or str(error)).lower()}")
                 continue
@@ -285,7 +290,8 @@ class ImageColumn:
             if value is None:
                 continue
             if name.endswith("/path") or (name == self.name and is_path):
-                return (as_path(self.root) / value.decode()).read_bytes()
+                root, path = as_path(self.root), value.decode(errors="surrogateescape")
+                return read_inside(root, path) if self.is_inside else read_named(root / path)
             return value
         return None
 

@@ -30,7 +30,7 @@ from bushel.errors import FileProblem
 from bushel.parallel import Helpers, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, recipe_table
-from bushel.storage import AnyPath, local_copy, read_together
+from bushel.storage import AnyPath, local_copy, read_named, read_together
 
 __all__ = ["AudioSource", "audio"]
 
@@ -255,7 +255,7 @@ class AudioSource(FolderSource):
         """What a file holds, or why it cannot be used."""
         try:
             path = local_copy(self.file_at(file))
-            data = path.read_bytes() if self.store == "bytes" else b""
+            data = read_named(path) if self.store == "bytes" else b""
             rate = None if self.store == "bytes" else self.rate
             sound = decode_sound(path, rate=rate, channels=None if self.store == "bytes" else self.channels)
         except OSError as error:

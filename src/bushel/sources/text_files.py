@@ -23,7 +23,7 @@ from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.in_memory import number_keys
 from bushel.sources.protocol import Block, Listing, Reads, Refused, Source, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables.table_files import Part, part_bytes
-from bushel.storage import AnyPath, as_path, open_to_read, openable
+from bushel.storage import AnyPath, as_path, open_to_read, openable, read_named
 from bushel.storage.file_kinds import CODECS, inflated
 
 __all__ = ["LineSource", "TextBlock", "TextFile", "TextFolderSource", "text"]
@@ -429,7 +429,7 @@ class TextFolderSource(FolderSource):
     def _text(self, row: int) -> tuple[str, str, str]:
         """Stage, text, and what is wrong."""
         try:
-            data = self.file_at(row).read_bytes()
+            data = read_named(self.file_at(row))
         except OSError as error:
             return "read", "", (error.strerror or str(error)).lower()
         found, bom = _detect_encoding(data[:4096])

@@ -21,7 +21,7 @@ from bushel.parallel import Helpers
 from bushel.pixels.codecs import Encoded, Fit, Kernel, encode_pixels, moved, place
 from bushel.sources.folders import ClassFolder, FolderSource
 from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, recipe_table
-from bushel.storage import AnyPath, as_path, local_copy
+from bushel.storage import AnyPath, as_path, local_copy, name_for_library
 
 __all__ = ["VideoSource", "video"]
 
@@ -50,7 +50,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     av = load_av("video")
     here = local_copy(path)
     try:
-        container = av.open(str(here), metadata_errors="ignore")
+        container = av.open(f"file:{name_for_library(here)}", metadata_errors="ignore")
     except (av.FFmpegError, OSError, ValueError) as error:
         raise _BadVideo(f"it cannot be opened: {_words(error)}") from None
     with container:

@@ -13,7 +13,11 @@ from bushel.storage.cache import map_array as map_array
 from bushel.storage.doors import check_own_folder as check_own_folder
 from bushel.storage.doors import empty_folder as empty_folder
 from bushel.storage.doors import make_own_folder as make_own_folder
+from bushel.storage.doors import name_for_library as name_for_library
 from bushel.storage.doors import open_inside as open_inside
+from bushel.storage.doors import open_named as open_named
+from bushel.storage.doors import read_inside as read_inside
+from bushel.storage.doors import read_named as read_named
 from bushel.storage.doors import refuse_special as refuse_special
 from bushel.storage.doors import why_not_inside as why_not_inside
 from bushel.storage.listing import TFDS_FEATURES as TFDS_FEATURES
@@ -53,7 +57,6 @@ from bushel.storage.whole_files import copy_file as copy_file
 from bushel.storage.whole_files import describe_os_error as describe_os_error
 from bushel.storage.whole_files import fetch_extents as fetch_extents
 from bushel.storage.whole_files import give_name as give_name
-from bushel.storage.whole_files import leaves as leaves
 from bushel.storage.whole_files import load_bytes as load_bytes
 from bushel.storage.whole_files import map_reads as map_reads
 from bushel.storage.whole_files import new_folder as new_folder

@@ -30,7 +30,11 @@ __all__ = [
     "descriptor_inside",
     "empty_folder",
     "make_own_folder",
+    "name_for_library",
     "open_inside",
+    "open_named",
+    "read_inside",
+    "read_named",
     "refuse_special",
     "why_not_inside",
     "why_special",
@@ -41,6 +45,7 @@ _BENEATH, _NO_MAGIC_LINKS = 0x08, 0x02
 _UNDECIDED = (errno.ENOSYS, errno.EPERM, errno.EXDEV, errno.ELOOP, errno.EAGAIN, errno.E2BIG, errno.EINVAL)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(/|$)|://")
 _LONGEST = 255  # bytes of a name, on every file system
+_LARGEST = 0x7FFFF000  # bytes of a sample: what one read returns
 
 _SPECIAL = {
     stat.S_IFDIR: "is a folder, not a file",
@@ -108,6 +113,47 @@ def descriptor_inside(root: Path, name: str) -> int:
         raise FileProblem(root / name, why)
     os.set_blocking(opened, True)
     return opened
+
+
+def open_named(path: Path) -> IO[bytes]:
+    """Open an ordinary file that a source of the user's names, wherever it is, or say in one line why not."""
+    if isinstance(path, ObjectPath):
+        return path.open("rb")
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError:
+        raise FileProblem(path, "is not the name of a file") from None
+    if (why := why_special(os.fstat(opened).st_mode)) is not None:
+        os.close(opened)
+        raise FileProblem(path, why)
+    os.set_blocking(opened, True)
+    return os.fdopen(opened, "rb", buffering=0)
+
+
+def read_named(path: Path) -> bytes:
+    """All bytes of an ordinary file that a source of the user's names, wherever it is."""
+    if isinstance(path, ObjectPath):
+        return path.read_bytes()
+    with open_named(path) as file:
+        return _whole(file, path)
+
+
+def read_inside(root: Path, name: str) -> bytes:
+    """All bytes of a file below a folder."""
+    with open_inside(root, name) as file:
+        return file.read() if isinstance(root, ObjectPath) else _whole(file, root / name)
+
+
+def _whole(file: IO[bytes], path: Path) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    if size > _LARGEST:
+        raise FileProblem(path, f"has {size:,} bytes, and a sample has at most {_LARGEST:,}")
+    return file.read(size) if size else file.read(_LARGEST)  # files of /proc say that they are empty
+
+
+def name_for_library(path: Path) -> str:
+    """The name of a file for a library that would take `http:/…` or `pipe:` for an address: it is absolute."""
+    return os.path.abspath(path)  # noqa: PTH100, which leaves links as they are
 
 
 def _why_no_name(name: str) -> str | None:

@@ -25,7 +25,7 @@ from bushel import _native
 from bushel.errors import FileProblem
 from bushel.parallel import Ahead
 from bushel.storage import stores
-from bushel.storage.doors import refuse_special
+from bushel.storage.doors import name_for_library, open_named
 from bushel.storage.listing import AnyPath, as_path, similar_names
 from bushel.storage.objects import ObjectFile, ObjectPath, take_parked
 from bushel.storage.stores import Status
@@ -80,8 +80,7 @@ def status_of(path: Path) -> Status:
 def open_to_read(path: Path) -> IO[bytes]:
     """Open a file, or say in one line why it cannot be opened."""
     try:
-        refuse_special(path)
-        return path.open("rb", buffering=0)
+        return open_named(path)
     except PermissionError:
         raise FileProblem(path, "there is no permission to read this file") from None
     except FileNotFoundError:
@@ -124,16 +123,9 @@ def open_in_order(path: Path) -> InOrder:
     return _DiskFile(open_to_read(path))
 
 
-def leaves(folder: Path, name: str) -> bool:
-    """Whether a name in a folder is a link, or leads through one, to somewhere else."""
-    if isinstance(folder, ObjectPath) or ("/" not in name and not (folder / name).is_symlink()):
-        return False
-    return not (folder / name).resolve().is_relative_to(folder.resolve())
-
-
 def openable(path: Path) -> Any:
     """A name or an open file, for libraries that take either."""
-    return path.open("rb") if isinstance(path, ObjectPath) else str(path)
+    return path.open("rb") if isinstance(path, ObjectPath) else name_for_library(path)
 
 
 def load_bytes(path: Path) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from bushel.errors import BushelError, nearest
-from bushel.storage import leaves
+from bushel.storage import why_not_inside
 from bushel.transforms import augment, classes, encoded, fill_and_scale, image, numbers, sound, text_vectors, texts
 from bushel.transforms.interface import BatchTransform, Kept, Transform, allow_file, doubt_file
 
@@ -122,7 +122,7 @@ def _confined(table: Mapping[str, Any], folder: Path | None) -> dict[str, Any]:
             folder is not None
             and not Path(file).is_absolute()
             and (folder / file).is_file()
-            and not leaves(folder, file)
+            and why_not_inside(folder, file) is None
         ):
             fields[name] = str(folder / file)
         else:

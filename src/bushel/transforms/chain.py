@@ -27,7 +27,7 @@ from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.pixels.codecs import is_wide
 from bushel.records.manifest import Manifest, artifacts_folder
-from bushel.storage import AnyPath, leaves, open_to_read
+from bushel.storage import AnyPath, open_to_read, why_not_inside
 from bushel.transforms.by_name import name_of
 from bushel.transforms.canvas import Canvas
 from bushel.transforms.encoded import EncodeImage, Reencode, ResizeEncoded, own_form
@@ -582,7 +582,7 @@ def restore_all(transforms: Sequence[Transform], manifest: Manifest, folder: Any
 
 def _read_artifact(folder: Path, name: str) -> bytes:
     """A file that a manifest names, which may come from anybody."""
-    if not name or "/" in name or not name.isprintable() or leaves(folder, name):
+    if not name or "/" in name or not name.isprintable() or why_not_inside(folder, name):
         raise FileProblem(folder, f"an artifact must be a file in this folder, got {name!r}")
     with open_to_read(folder / name) as file:
         return file.read()

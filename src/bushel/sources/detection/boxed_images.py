@@ -42,7 +42,7 @@ from bushel.sources.protocol import (
     fingerprint_of,
     recipe_table,
 )
-from bushel.storage import AnyPath, as_path, list_files
+from bushel.storage import AnyPath, as_path, list_files, read_named
 
 __all__ = ["DetectionSource", "boxes", "coco", "voc", "yolo"]
 
@@ -283,7 +283,9 @@ class DetectionSource(Source):
             raise _Refusal("read", found.faults[row])
         path = as_path(self.facts.root) / found.paths[row].decode(errors="surrogateescape")
         try:
-            given = path.read_bytes()
+            given = read_named(path)
+        except FileProblem as error:
+            raise _Refusal("read", f"the image {error.message}") from None
         except OSError as error:
             raise _Refusal("read", f"the image {path}: {(error.strerror or str(error)).lower()}") from None
         try:

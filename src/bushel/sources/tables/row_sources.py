@@ -26,11 +26,15 @@ from bushel.errors import BushelError, FileProblem, MissingName, missing_package
 from bushel.sources.in_memory import Census, IterableSource, as_key, fitting, number_keys, optional
 from bushel.sources.protocol import Block, Listing, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables import arrow
-from bushel.storage import AnyPath, as_path, local_copy
+from bushel.storage import AnyPath, as_path, local_copy, refuse_special, status_of
 
 __all__ = ["RowSource", "excel", "sql"]
 
 _AT_A_TIME = 1000  # rows that are fetched together
+_AT_ONCE = 64 << 20  # bytes of those rows
+_LEAST_HELD = 1 << 20  # bytes
+_SIZED = (bytes, str)
+_COMPUTED = 8  # times as many bytes as the file has, which its rows may hold
 
 
 class RowSource(IterableSource):
@@ -218,9 +222,12 @@ def sql(
         recipe: dict[str, Any] = {"kind": "sql", "query": digest}
         return ColumnSource(_parts_of(_Query(source, query), part_by, parts), [], recipe, key)
     path = as_path(source)
+    if query is not None:
+        _refuse_other_than_reading(query)
+    most = None if query is not None else status_of(path).size if path.exists() else 0
     query = query or f"SELECT * FROM {_only_table(path)}"
     recipe = recipe_table(sql, str(source), given | {"query": query})
-    return ColumnSource(_parts_of(_Query(str(path), query), part_by, parts), [path], recipe, key)
+    return ColumnSource(_parts_of(_Query(str(path), query, most), part_by, parts), [path], recipe, key)
 
 
 @dataclass(frozen=True)
@@ -229,15 +236,41 @@ class _Query:
 
     database: Any  # a path, a connection, or a function that makes one
     query: str
+    held: int | None = None  # bytes of the file, of which rows that nobody asked to compute cannot hold much more
 
     def __call__(self) -> Iterator[NamedRows]:
         with self._connected() as connection:
+            if self.held is not None:
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(self.held, _LEAST_HELD))
             cursor = connection.cursor()
             self._ask(cursor, self.query)
             names = [str(column[0]) for column in cursor.description]
-            while rows := cursor.fetchmany(_AT_A_TIME):
+            for rows in self._rows(cursor) if self.held is None else self._held_rows(cursor, self.held):
                 yield NamedRows(names, rows)
             cursor.close()
+
+    def _rows(self, cursor: Any) -> Iterator[Sequence[tuple[Any, ...]]]:
+        while rows := cursor.fetchmany(_AT_A_TIME):
+            yield rows
+
+    def _held_rows(self, cursor: Any, held: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+        """Rows of a table. A file of a few bytes may compute values without end, which nobody asked for."""
+        rows: list[tuple[Any, ...]] = []
+        given = yielded = 0
+        try:
+            for row in cursor:
+                rows.append(row)
+                given += sum(len(value) for value in row if type(value) in _SIZED)
+                if len(rows) == _AT_A_TIME or given - yielded > _AT_ONCE:
+                    if given > _COMPUTED * max(held, _LEAST_HELD):
+                        what = f"its rows hold more than {given:,} bytes, and the file {held:,}: they are computed"
+                        raise FileProblem(self.database, what, help=["Name the columns: --set query='SELECT …'"])
+                    yield rows
+                    rows, yielded = [], given
+        except (sqlite3.DataError, sqlite3.OperationalError) as error:
+            raise FileProblem(self.database, f"a row cannot be read: {error}") from None
+        if rows:
+            yield rows
 
     def one(self, query: str) -> tuple[Any, ...]:
         """The only row of another query."""
@@ -283,7 +316,8 @@ def _parts_of(query: _Query, column: str | None, parts: int) -> list[_Query]:
     for number, (low, high) in enumerate(ranges):
         also = f" OR {name} IS NULL" if number == 0 else ""
         where = f"({name} >= {low} AND {name} < {high}){also}"
-        found.append(_Query(query.database, f"SELECT * FROM ({inner}) AS everything WHERE {where} ORDER BY {name}"))
+        text = f"SELECT * FROM ({inner}) AS everything WHERE {where} ORDER BY {name}"
+        found.append(_Query(query.database, text, query.held))
     return found
 
 
@@ -295,7 +329,37 @@ def _quoted(name: str) -> str:
 def _open_sqlite(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise FileProblem(path, "there is no such file")
-    return sqlite3.connect(f"{local_copy(path).resolve().as_uri()}?mode=ro", uri=True)
+    here = local_copy(path).resolve()
+    refuse_special(here)
+    connection = sqlite3.connect(f"{here.as_uri()}?mode=ro", uri=True)
+    connection.set_authorizer(_may)
+    return connection
+
+
+_READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
+_REACHING = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "zipfile", "fsdir"}
+
+
+def _may(action: int, name: str | None, inner: str | None, _: str | None, __: str | None) -> int:
+    """What a query may do: read tables of its own database, by functions that reach nothing else."""
+    if action in _READING or (action == sqlite3.SQLITE_FUNCTION and (inner or "").lower() not in _REACHING):
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_PRAGMA and name in ("table_info", "table_xinfo", "data_version"):
+        return sqlite3.SQLITE_OK  # what full-text search asks for
+    return sqlite3.SQLITE_DENY
+
+
+_SQL_COMMENT = re.compile(r"\s+|--[^\n]*(\n|$)|/\*.*?\*/|\(", re.DOTALL)
+
+
+def _refuse_other_than_reading(query: str) -> None:
+    """Refuse what is not a query: VACUUM INTO writes a file although a database is open to read only."""
+    text, at = query, 0
+    while (found := _SQL_COMMENT.match(text, at)) is not None:
+        at = found.end()
+    word = re.match(r"\w*", text[at:])
+    if word is None or word[0].upper() not in ("SELECT", "WITH", "VALUES"):
+        raise ValueError(f"query must begin with SELECT, WITH or VALUES; got {query.strip()[:40]!r}")
 
 
 def _only_table(path: Path) -> str:

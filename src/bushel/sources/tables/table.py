@@ -55,7 +55,7 @@ from bushel.sources.tables.table_files import (
     present_rows,
 )
 from bushel.sources.text_files import LARGE_FILE
-from bushel.storage import AnyPath, as_path, leaves, list_files, local_copy, natural_order, open_to_read
+from bushel.storage import AnyPath, as_path, list_files, local_copy, natural_order, open_to_read, why_not_inside
 from bushel.storage.downloads import Downloads
 from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of, what_is
 
@@ -533,7 +533,9 @@ def huggingface(
         key=key,
         rename={f"{name}/bytes": name for name in sounds if chosen is None},
         names={name: found for name, found in names.items() if chosen is None or name in chosen},
-        image=ImageColumn(images[0], str(folder), check) if images and (not chosen or images[0] in chosen) else None,
+        image=ImageColumn(images[0], str(folder), check, is_inside=True)
+        if images and (not chosen or images[0] in chosen)
+        else None,
         splits=tuple(splits) if any(splits) else (),
     )
     source.check()
@@ -552,6 +554,8 @@ def from_datasets(data: Any) -> TableSource:
     parts = data.values() if isinstance(data, Mapping) else [data]
     prints = [str(getattr(part, "_fingerprint", "")) for part in parts]
     source = huggingface(folder)
+    if source.image is not None:  # the paths are those of the running program
+        source = replace(source, image=replace(source.image, is_inside=False))
     return replace(source, recipe={"kind": "huggingface", "fingerprints": prints}, printed="\n".join(prints))
 
 
@@ -565,7 +569,7 @@ def _files_of(folder: Path) -> tuple[list[Path], list[str]]:
     if (folder / "dataset_dict.json").exists():
         with understood(folder / "dataset_dict.json", "is not what `save_to_disk` writes"):
             names = [str(name) for name in json.loads((folder / "dataset_dict.json").read_text())["splits"]]
-        if outside := [name for name in names if name in ("", "..") or "/" in name or leaves(folder, name)]:
+        if outside := [name for name in names if name in ("", "..") or "/" in name or why_not_inside(folder, name)]:
             raise FileProblem(folder / "dataset_dict.json", f"names a split that has no folder: {outside[0]!r}")
         found = [(file, split) for split in names for file in _saved_files(folder / split)]
     elif (folder / "state.json").exists():
@@ -586,7 +590,7 @@ def _saved_files(folder: Path) -> list[Path]:
         raise FileProblem(state, "there is no such file", help=["Was the dataset saved whole?"])
     with understood(state, "is not what `save_to_disk` writes"):
         names = [str(data["filename"]) for data in json.loads(state.read_text())["_data_files"]]
-    if outside := [name for name in names if leaves(folder, name)]:
+    if outside := [name for name in names if why_not_inside(folder, name)]:
         raise FileProblem(state, f"names a file outside its folder: {outside[0]!r}")
     return [folder / name for name in names]
 
