@@ -13,7 +13,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import bushel
+from bushel import local_server
 from bushel.training import Options, train
 from bushel.training.serving import Drift, Limits, ServedModel, serve
 
@@ -175,6 +176,35 @@ def test_a_body_that_does_not_come_is_not_waited_for(run: Path) -> None:
             answer += more
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"the body did not come within 0.2 seconds" in answer
+
+
+def test_clients_that_send_one_byte_of_their_body_keep_nobody_out(run: Path) -> None:
+    served = started(run, seconds=20, waiting=2)
+    with ExitStack() as slow:
+        for _ in range(12):
+            connection = slow.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60))
+            connection.sendall(HEAD + b"content-length: 100\r\n\r\n[")
+        assert ask(served.port, "/predict", [GOOD])[0] == 200
+        for _ in range(4):  # no more bodies are on their way than is said
+            connection = slow.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60))
+            connection.sendall(HEAD + b"content-length: 100\r\n\r\n[")
+        assert ask(served.port, "/health")[0] == 200
+
+
+def test_a_connection_without_headers_is_closed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_server, "_HEADER_SECONDS", 0.3)
+    served = started(run)
+    for sent in (b"", b"GET /hea", b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\nGET /hea"):
+        with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
+            connection.sendall(sent)
+            while connection.recv(1000):
+                pass  # ends when the server closes it
+
+
+def test_a_page_without_an_origin_of_its_own_is_refused(server: int) -> None:
+    for origin in ("null", "https://example.org", "http://127.0.0.1.example.org", "file://"):
+        assert ask(server, "/predict", [GOOD], origin=origin)[0] == 403
+    assert ask(server, "/predict", [GOOD], origin="http://localhost:3000")[0] == 200
 
 
 def png(pixels: Any) -> bytes:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
@@ -17,8 +15,9 @@ from numpy.typing import NDArray
 
 from bushel.contract import verify
 from bushel.contract.raw_samples import RawSample, raw_bytes, raw_rows
-from bushel.errors import BushelError, missing_package, reason_of
+from bushel.errors import missing_package, reason_of
 from bushel.feeding.preparation import Input
+from bushel.local_server import BodyTooLong, bind, make_server, read_body, why_foreign
 from bushel.storage import AnyPath
 from bushel.training.predicting import TrainedModel, open_run, predict_raw
 
@@ -27,7 +26,7 @@ __all__ = ["PORT", "Limits", "ServedModel", "serve"]
 Array = NDArray[Any]
 
 PORT = 8758
-_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_MOST_COMING = 8  # bodies on their way, for each request that may wait
 _FAR = 6.0  # standard deviations from the mean of training, beyond which a number is unlike those of training
 _ENOUGH = 30  # rows from which their mean is compared with that of training
 
@@ -125,9 +124,9 @@ class ServedModel:
         self.differences = [str(found) for found in verify(opened.contract, model=self.model.model)]
         self.counts = {"requests": 0, "refused": 0, "predicted_rows": 0, "refused_rows": 0}
         self.is_local = host in ("127.0.0.1", "localhost")
-        self._waiting = 0
+        self._waiting = self._coming = 0
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="predict")  # one at a time: the model uses all cores
-        self._socket = _bound(host, port)
+        self._socket = bind(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])
 
     @property
@@ -137,19 +136,7 @@ class ServedModel:
 
     def run(self) -> None:
         """Serve until it is interrupted."""
-        import uvicorn
-
-        config = uvicorn.Config(
-            self.app(),
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            ws="none",
-            timeout_keep_alive=5,
-            timeout_graceful_shutdown=5,
-        )
-        uvicorn.Server(config).run([self._socket])
+        make_server(self.app()).run([self._socket])
 
     def app(self) -> Any:
         """The server as an ASGI application."""
@@ -189,11 +176,7 @@ class ServedModel:
 
     def _refuse_foreign(self, request: Any) -> None:
         """Refuse requests that a page of another site makes, by its origin or by a name that points to this machine."""
-        if not self.is_local:
-            return
-        host, origin = request.headers.get("host", ""), request.headers.get("origin")
-        names = [host] if origin in (None, "null") else [host, urlsplit(str(origin)).netloc]
-        if any(_name_of(name) not in _HOSTS for name in names):
+        if self.is_local and why_foreign(request.headers) is not None:
             raise RefusedRequest(403, f"this server is for this machine only: ask it as {self.link}")
 
     async def _health(self, _: Any) -> dict[str, Any]:
@@ -210,12 +193,12 @@ class ServedModel:
         }
 
     async def _predict(self, request: Any) -> dict[str, Any]:
+        read = self._reader(request.headers.get("content-type", "").partition(";")[0].strip().lower())
+        body = await self._body(request)  # before a place is taken: a slow client keeps nobody out
         if self._waiting >= self.limits.waiting:
             raise RefusedRequest(503, f"{self._waiting} requests are waiting: ask again later")
         self._waiting += 1
         try:
-            read = self._reader(request.headers.get("content-type", "").partition(";")[0].strip().lower())
-            body = await self._body(request)
             work = asyncio.get_running_loop().run_in_executor(self._worker, self._work, partial(read, body))
             async with asyncio.timeout(self.limits.seconds):
                 return await work
@@ -225,19 +208,17 @@ class ServedModel:
             self._waiting -= 1
 
     async def _body(self, request: Any) -> bytes:
-        too_long = RefusedRequest(413, f"a request may have {self.limits.bytes:,} bytes")
-        if int(request.headers.get("content-length", 0)) > self.limits.bytes:
-            raise too_long
-        body = bytearray()
+        if self._coming >= _MOST_COMING * self.limits.waiting:
+            raise RefusedRequest(503, f"{self._coming} bodies are on their way: ask again later")
+        self._coming += 1
         try:
-            async with asyncio.timeout(self.limits.seconds):
-                async for piece in request.stream():
-                    body += piece
-                    if len(body) > self.limits.bytes:
-                        raise too_long
+            return await read_body(request, most=self.limits.bytes, seconds=self.limits.seconds)
+        except BodyTooLong:
+            raise RefusedRequest(413, f"a request may have {self.limits.bytes:,} bytes") from None
         except TimeoutError:
             raise RefusedRequest(408, f"the body did not come within {self.limits.seconds:g} seconds") from None
-        return bytes(body)
+        finally:
+            self._coming -= 1
 
     def _reader(self, kind: str) -> Callable[[bytes], list[RawSample]]:
         """How a body of this content type becomes samples."""
@@ -275,26 +256,6 @@ class ServedModel:
             raise RefusedRequest(422, f"{bad[0].name}: {bad[0].why}")
         unlike = {name: count - before.get(name, 0) for name, count in self.model.drift.unlike.items()}
         return {"predictions": found, "unlike": {name: count for name, count in unlike.items() if count}}
-
-
-def _name_of(host: str) -> str:
-    """The name in a host header, without the port."""
-    return host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind((host, port))
-        found.listen(128)
-    except OSError as error:
-        found.close()
-        raise BushelError(
-            f"cannot serve at {host}:{port}: {(error.strerror or str(error)).lower()}",
-            help=["Choose another port; 0 takes any that is free."],
-        ) from None
-    return found
 
 
 def serve(run: AnyPath, *, host: str = "127.0.0.1", port: int = PORT, limits: Limits | None = None) -> ServedModel:

@@ -11,11 +11,11 @@ from importlib.resources import files
 from importlib.util import find_spec
 from os import PathLike
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from bushel.errors import BushelError, missing_package, reason_of
+from bushel.local_server import BodyTooLong, bind, make_server, read_body, why_foreign
 from bushel.reading.dataset import Split
 from bushel.storage import AnyPath
 from bushel.viewing.opened import open_splits
@@ -25,7 +25,6 @@ from bushel.viewing.viewer import Viewer, open_viewer
 __all__ = ["PORT", "make_app", "make_token", "serve"]
 
 PORT = 8757
-_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 _PAGES = ("", "browse", "record", "compare", "quarantine", "duplicates", "labels", "batches", "run", "runs")
 _KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 _FRAMES = "http://localhost:* http://127.0.0.1:* vscode-webview:"  # where notebooks show a page in a cell
@@ -34,6 +33,7 @@ _POLICY = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; frame-ancestors "
 )
 _MOST_POSTED = 1 << 20  # bytes
+_POST_SECONDS = 30.0
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -55,12 +55,11 @@ def require_server() -> None:
 class _Guard:
     """Lets through what comes from this machine's own names with the token, and forbids the page everything else.
 
-    The host header is checked, or any site could have its name point to this machine and read what is shown here. The
-    token is part of the path, so that links work in a frame of a notebook, which gets no cookies.
+    The token is part of the path, so that links work in a frame of a notebook, which gets no cookies.
     """
 
     def __init__(self, app: App, token: str, *, in_frames: bool) -> None:
-        self._app = app
+        self._app, self._in_frames = app, in_frames
         self._prefix = f"/{token}/"
         policy = _POLICY + (_FRAMES if in_frames else "'none'")
         self._headers = [
@@ -91,11 +90,8 @@ class _Guard:
         await self._app(inner, receive, send_with_headers)
 
     def _refusal(self, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
-        if _name_of(headers.get("host", "")) not in _HOSTS:
-            return 421, "This page is only for this machine. Open it as http://127.0.0.1 or through an SSH tunnel."
-        origin = headers.get("origin")
-        if origin not in (None, "null") and _name_of(urlsplit(str(origin)).netloc) not in _HOSTS:
-            return 403, "This request comes from another site."
+        if (foreign := why_foreign(headers, in_frames=self._in_frames)) is not None:
+            return foreign
         if not secrets.compare_digest(path[: len(self._prefix)].encode(), self._prefix.encode()):
             return 403, "The link needs its token. Use the one that `bushel view` printed."
         return None
@@ -104,11 +100,6 @@ class _Guard:
         headers = [(b"content-type", b"text/plain; charset=utf-8"), *self._headers]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": why.encode()})
-
-
-def _name_of(host: str) -> str:
-    """The name in a host header, without the port: a tunnel may have another one."""
-    return host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
 
 
 def make_app(viewer: Viewer, token: str, *, in_frames: bool = False) -> App:
@@ -162,11 +153,12 @@ def make_app(viewer: Viewer, token: str, *, in_frames: bool = False) -> App:
     async def post(request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             return _json({"error": "send JSON"}, 415)
-        body = b""
-        async for piece in request.stream():
-            body += piece
-            if len(body) > _MOST_POSTED:
-                return _json({"error": "that is too long"}, 413)
+        try:
+            body = await read_body(request, most=_MOST_POSTED, seconds=_POST_SECONDS)
+        except BodyTooLong:
+            return _json({"error": "that is too long"}, 413)
+        except TimeoutError:
+            return _json({"error": "it did not come in time"}, 408)
         from starlette.concurrency import run_in_threadpool
 
         name = request.path_params["name"]
@@ -203,24 +195,10 @@ class ServedPage:
     """A page that is being served in the background."""
 
     def __init__(self, viewer: Viewer, *, port: int, token: str, in_frames: bool = False) -> None:
-        import uvicorn
-
         self.viewer = viewer
         self.token = token
-        config = uvicorn.Config(
-            make_app(viewer, token, in_frames=in_frames),
-            host="127.0.0.1",
-            port=port,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            limit_concurrency=200,
-            lifespan="off",
-            ws="none",
-        )
-        self._server = uvicorn.Server(config)
-        self._socket = _bound(port)
-        self._socket.listen(128)  # so that the link works as soon as it is known
+        self._server = make_server(make_app(viewer, token, in_frames=in_frames))
+        self._socket = bind("127.0.0.1", port, tries=10)
         self.port: int = self._socket.getsockname()[1]
 
     @property
@@ -240,23 +218,6 @@ class ServedPage:
     def stop(self) -> None:
         """End it."""
         self._server.should_exit = True
-
-
-def _bound(port: int) -> Any:
-    """A socket at a port, or at one of the next ten if it is taken."""
-    import socket
-
-    for near in range(port, min(port + 10, 65536)):
-        # With the protocol given, asyncio sends small answers at once: each thumbnail would wait 40 ms otherwise.
-        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            found.bind(("127.0.0.1", near))
-        except OSError:
-            found.close()
-            continue
-        return found
-    raise BushelError(f"the ports from {port} to {port + 9} are taken", help=["Choose another: --port N"])
 
 
 def serve(viewer: Viewer, *, port: int = PORT, token: str | None = None, in_frames: bool = False) -> ServedPage:
