@@ -340,7 +340,10 @@ def watch(call: Call) -> None:
         call.add("removed", name=name)
     elif name in ("fit", "evaluate", "predict") and call.args and isinstance(call.args[0], ScriptDataset):
         role = {"fit": "train", "evaluate": "eval", "predict": "predict"}[name]
-        reader.trace.uses.append(Use(role, call.args[0], call.node, call.script))
+        reader.trace.uses.append(Use(role, call.args[0], call.node, call.script, keywords=call.keywords))
+        validation = call.keywords.get("validation_data")
+        if isinstance(validation, ScriptDataset):
+            reader.trace.uses.append(Use("eval", validation, call.node, call.script, keywords=call.keywords))
     elif name == "fit" and "epochs" in call.keywords:
         call.add("not-followed")
 

@@ -40,6 +40,7 @@ class Script:
     text: str
     tree: ast.Module
     cells: list[tuple[int, int]] = field(default_factory=list)  # first line, number of the cell
+    is_fragment: bool = False  # bodies were left out
 
     @cached_property
     def raw(self) -> bytes:
@@ -124,12 +125,41 @@ def read_script(path: AnyPath) -> Script:
     if path.suffix == ".ipynb":
         text, cells = _join_cells(path, text)
     try:
-        return Script(path, text, ast.parse(text), cells)
+        whole, bodies = _with_bodies(text)
+        return Script(path, whole, ast.parse(whole), cells, is_fragment=bodies > 0)
     except (SyntaxError, ValueError) as error:
         line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
         raise FileProblem(path, f"the script is not Python: {line}{getattr(error, 'msg', error)}") from None
     except (RecursionError, MemoryError):  # the parser raises either
         raise FileProblem(path, "the script is nested too deeply to be followed") from None
+
+
+def _with_bodies(text: str) -> tuple[str, int]:
+    """Code in which functions and blocks that hold only comments do nothing, and how many there are.
+
+    People leave such bodies out when they ask; the lines stay what they are.
+    """
+    lines, count = text.splitlines(), 0
+    while True:
+        try:
+            ast.parse("\n".join(lines) + "\n")
+        except IndentationError as error:
+            known = re.search(r"expected an indented block after .* on line (\d+)", error.msg)
+            head = int(known[1]) - 1 if known is not None else len(lines)
+            end = next((n for n in range(head, (error.lineno or 0)) if _ends_head(lines[n])), None)
+            if end is None:
+                return text, 0
+            code, mark, comment = lines[end].partition("#")
+            lines[end] = f"{code.rstrip()} ...{f'  {mark}{comment}' if mark else ''}"
+            count += 1
+        except (SyntaxError, ValueError):
+            return text, 0
+        else:
+            return ("\n".join(lines) + "\n", count) if count else (text, 0)
+
+
+def _ends_head(line: str) -> bool:
+    return line.partition("#")[0].rstrip().endswith(":")
 
 
 def _join_cells(path: Path, text: str) -> tuple[str, list[tuple[int, int]]]:

@@ -142,7 +142,7 @@ def _parsed(
     """The tensors of a parsed record, whose batch has this shape."""
     if not isinstance(specs, Mapping):
         call.reader.trace.note(call.node, call.script, f"the feature description of {call.last}")
-        return UNKNOWN
+        return _as_written(call, record)
     files = record.files if record is not None else None
     call.reader.trace.add("parse", node, call.script, specs=specs, files=files, key=id(files))
     parsed: dict[Any, KnownValue] = {}
@@ -155,6 +155,14 @@ def _parsed(
         form = "sparse" if spec.kind == "VarLenFeature" else None
         parsed[name] = Tensor(str(name), spec.dtype, shape, form, made_by=spec.node, files=files)
     return Mapping(parsed)
+
+
+def _as_written(call: Call, record: Tensor | None) -> KnownValue:
+    """A record whose description is not known: under the names that the data has, with nothing known of them."""
+    data, files = call.reader.trace.data, record.files if record is not None else None
+    if data is None:
+        return UNKNOWN
+    return Mapping({name: Tensor(name, made_by=call.node, files=files) for name in data.features}, is_whole=False)
 
 
 # Tensors

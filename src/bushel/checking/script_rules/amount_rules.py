@@ -22,6 +22,7 @@ from bushel.checking.script.known_values import ChainCall, Const, ScriptDataset,
 
 # Links after which there are as many records as before.
 ONE_TO_ONE = ("map", "shuffle", "batch", "padded_batch", "cache", "prefetch", "with_options", "enumerate")
+FEW = 8  # records in a batch
 ONE_SIDED = 0.6  # of the classes that a batch in random order would hold
 
 
@@ -156,7 +157,8 @@ def never_shuffled(trace: Trace) -> Iterator[Finding]:
         if use.role != "train" or not options or any(d.is_opaque or d.has("shuffle") for d in options):
             continue
         mixing = _mixing(trace, options[0], 1)
-        is_sorted = mixing is not None and mixing.ratio < MIXED
+        keeps_state = any(layer.flag("stateful") for layer in layers_of(use.model))  # from one record to the next
+        is_sorted = mixing is not None and mixing.ratio < MIXED and not keeps_state
         buffer = _safe_buffer(trace) or 10_000
         batch = next((link for link in options[0].links if link.name == "batch"), None)
         here = batch is not None and batch.script is use.script
@@ -178,6 +180,7 @@ def _mixing(trace: Trace, dataset: ScriptDataset, buffer: int) -> Mixing | None:
     classes = len(values)
     batches = [link.number(0, "batch_size") for link in dataset.links if link.name == "batch"]
     batch = next((size for size in batches if size), None) or 32
+    batch = batch if batch >= FEW else 32  # of a few records, those that come after one another count
     if classes < 2 or len(codes) < 4 * batch or classes * 2 > len(codes):
         return None
     return measure_mixing(codes, classes, buffer=buffer, batch=batch)

@@ -8,7 +8,7 @@ import re
 import symtable
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding, rule
+from bushel.checking.findings import Finding, Severity, rule
 from bushel.checking.rules.keras_expectations import better_direction
 from bushel.checking.script.followed_script import At, Event, Script, Trace, at, placed, with_keyword
 from bushel.checking.script.known_values import (
@@ -45,10 +45,20 @@ def undefined_name(trace: Trace) -> Iterator[Finding]:
     """
     for script in trace.scripts:
         known, used = _names(script)
+        meant = {name: nearest(name, known) for name in used}
+        is_part = _is_part(script) or sum(close is None for close in meant.values()) > 1
         for name, nodes in used.items():
-            close = nearest(name, known)
+            close = meant[name]
             stated = f"{name!r} is not defined anywhere" + (f"; did you mean {close!r}?" if close else "")
-            yield at(At(nodes[0], script), stated, help="define it before it is used")
+            severity: Severity | None = "info" if is_part and close is None else None
+            yield at(At(nodes[0], script), stated, help="define it before it is used", severity=severity)
+
+
+def _is_part(script: Script) -> bool:
+    """Whether a script is a part of one, as people show it: with bodies left out, or `...` in place of values."""
+    values = [node for node in ast.walk(script.tree) if isinstance(node, ast.Assign | ast.Call)]
+    given = [one for node in values for one in (node.args if isinstance(node, ast.Call) else [node.value])]
+    return script.is_fragment or any(isinstance(one, ast.Constant) and one.value is ... for one in given)
 
 
 def _names(script: Script) -> tuple[set[str], dict[str, list[ast.Name]]]:

@@ -412,6 +412,16 @@ def reshape_does_not_fit(trace: Trace) -> Iterator[Finding]:
                 measured=facts.sizes,
                 expected=wanted,
             )
+        sizes = _other_sizes(trace, tensor, facts, shape)
+        if sizes:
+            yield at(
+                event,
+                f"{sum(sizes.values()):,} images of {tensor.feature!r} have another size than {shown(shape)}, such as "
+                f"{next(iter(sizes))}",
+                help=f"resize them: tf.image.resize(image, {list(shape[:2])})",
+                known="computed",
+                measured=sizes,
+            )
         if event.info["fits"] or held is None or _is_other_dtype(trace, tensor, held, wanted):
             continue
         side = math.isqrt(held)
@@ -420,6 +430,20 @@ def reshape_does_not_fit(trace: Trace) -> Iterator[Finding]:
         message = f"{tensor.feature!r} holds {held:,} values, which do not fit into {shown(shape)}"
         fix = [with_argument(event.script, event.node, 1, "shape", fits)] if is_call else []  # type: ignore[arg-type]
         yield at(event, message, *fix, help="use the shape that was written", also=_made(event, tensor), measured=held)
+
+
+def _other_sizes(trace: Trace, tensor: Tensor, facts: FeatureFacts | None, shape: Shape) -> dict[str, int]:
+    """How many images have so many pixels that a reshape as they were decoded does not fit, by their size."""
+    pictures = trace.data.pictures if trace.data is not None else None
+    is_decoded = tensor.form == "image" and tensor.shape is not None and tensor.shape[:2] == (None, None)
+    if pictures is None or facts is None or not facts.is_image or not is_decoded or len(shape) != 3:
+        return {}
+    images = [one for one in trace.data.features.values() if one.is_image] if trace.data is not None else []
+    wanted = count_of(tuple(None if size == -1 else size for size in shape[:2]))
+    if len(images) != 1 or wanted is None:
+        return {}
+    found = {f"{w} x {h}": count for (w, h), count in pictures.sizes.counts.items() if w * h != wanted}
+    return dict(sorted(found.items(), key=lambda one: -one[1])[:8])
 
 
 def _made(event: Event, tensor: Tensor) -> At | None:
