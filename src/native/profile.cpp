@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hash.h"
+#include "letters.h"
 #include "pause.h"
 
 namespace bushel {
@@ -326,6 +327,7 @@ void FeatureProfile::merge(const FeatureProfile& other) {
   }
   not_text.merge(other.not_text);
   empty.merge(other.empty);
+  not_utf8.merge(other.not_utf8);
   padded.merge(other.padded);
   sizes.merge(other.sizes);
   texts_by_hash.insert(other.texts_by_hash.begin(), other.texts_by_hash.end());
@@ -550,6 +552,7 @@ Look take_value(FeatureProfile& profile, Bytes value, Sighting place) {
   }
   if (format != 0 || !is_text(value)) {
     profile.not_text.add(place);
+    if (format == 0 && !is_utf8(value)) profile.not_utf8.add(place);
     return {};
   }
   const Look look{true, is_number(value), is_space(value.front()) || is_space(value.back())};
@@ -918,7 +921,8 @@ void pass(A& archive, FeatureProfile& p) {
   all(p.name, p.sequence, p.records, p.values, p.kinds, p.kind_places, p.lengths, p.min_count, p.max_count);
   all(p.nans, p.infinities, p.finite, p.zeros, p.at_min, p.at_max, p.min, p.max, p.min_place, p.max_place);
   all(p.sum, p.squares, p.sample, p.scalars, p.position_min, p.position_max, p.positions);
-  all(p.min_size, p.max_size, p.texts, p.numeric_texts, p.formats, p.format_places, p.not_text, p.empty, p.padded);
+  all(p.min_size, p.max_size, p.texts, p.numeric_texts, p.formats, p.format_places, p.not_text, p.not_utf8, p.empty,
+      p.padded);
   all(p.sizes, p.texts_by_hash);
 }
 

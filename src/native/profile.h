@@ -71,7 +71,7 @@ struct FeatureProfile {
   std::uint64_t min_size = UINT64_MAX, max_size = 0, texts = 0, numeric_texts = 0;
   std::array<std::uint64_t, kFormats> formats{};
   std::array<Sightings, kFormats> format_places;
-  Sightings not_text, empty, padded;
+  Sightings not_text, not_utf8, empty, padded;
   Tally sizes;
   std::map<std::uint64_t, std::string> texts_by_hash;  // of `scalars`, shortened
 

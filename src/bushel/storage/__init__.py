@@ -30,6 +30,7 @@ from bushel.storage.listing import as_path as as_path
 from bushel.storage.listing import disk_folders as disk_folders
 from bushel.storage.listing import disk_sizes as disk_sizes
 from bushel.storage.listing import fault_of_witness as fault_of_witness
+from bushel.storage.listing import files_beside as files_beside
 from bushel.storage.listing import first_in as first_in
 from bushel.storage.listing import fixed_part as fixed_part
 from bushel.storage.listing import is_in_store as is_in_store

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from bushel.errors import FileProblem, nearest
 from bushel.storage import stores
-from bushel.storage.file_kinds import has_record_name
+from bushel.storage.file_kinds import has_record_name, kind_of_name
 from bushel.storage.objects import ObjectPath, parse_object
 from bushel.storage.whole_folders import finish_move
 
@@ -213,10 +213,23 @@ _NOTES = (".json", ".txt", ".md", ".pbtxt", ".yaml", ".yml", ".html")
 
 
 def _but_notes(files: list[Path]) -> list[Path]:
-    """Files without those that only describe TFRecords, if there are some: TensorFlow Datasets keeps both together."""
+    """Files without those of other kinds beside TFRecords: descriptions, tables, arrays, previews."""
     if not any(has_record_name(file.name) for file in files):
         return files
-    return [file for file in files if not file.name.lower().endswith(_NOTES)]
+    return [file for file in files if not _is_beside_records(file.name)]
+
+
+def files_beside(records: Iterable[Path]) -> list[Path]:
+    """Data of other kinds in the folders of TFRecords on this machine: it is not read with them."""
+    folders = {path.parent for path in records if has_record_name(path.name) and not isinstance(path, ObjectPath)}
+    found = [file for folder in folders for file in folder.iterdir() if not _BESIDE.search(file.name)]
+    is_note = [file.name.lower().endswith(_NOTES) for file in found]
+    return sorted(file for file, note in zip(found, is_note, strict=True) if not note and _is_beside_records(file.name))
+
+
+def _is_beside_records(name: str) -> bool:
+    kind = kind_of_name(name)
+    return name.lower().endswith(_NOTES) or (kind is not None and kind.source not in ("", "records", "text"))
 
 
 def _in_known_folders(path: Path) -> list[Path]:

@@ -129,6 +129,7 @@ nb::dict to_dict(const FeatureProfile& profile) {
   out["format_places"] = to_list(profile.format_places);
   out["not_text"] = to_list(profile.not_text);
   out["empty"] = to_list(profile.empty);
+  out["not_utf8"] = to_list(profile.not_utf8);
   out["padded"] = to_list(profile.padded);
   out["sizes"] = to_tuple(profile.sizes);
   nb::dict texts;

@@ -255,6 +255,12 @@ class Data:
         return found
 
     @property
+    def left_out_by_name(self) -> set[str]:
+        """Features that copies are compared without, because of their names and nothing else."""
+        key = {"key"} if self.manifest is not None else set()  # which a build writes
+        return {name for name in self.identity & set(self.features) if name != self.label} - key
+
+    @property
     def records(self) -> int:
         """Intact ones, over all splits."""
         return sum(split.records for split in self.splits.values())

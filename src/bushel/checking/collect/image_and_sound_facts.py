@@ -260,6 +260,8 @@ def _look_at(data: bytes) -> _Seen:
             if size[0] * size[1] > 4 * HUGE:
                 return _Seen(None, format, size, mode, orientation)
             image.draft("RGB", (4 * SIDE, 4 * SIDE))
+            if mode.startswith(("I", "F")):
+                return _look_at_levels(image, format)
             small = image.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BOX)
             colour = tuple(np.asarray(small).reshape(-1, 3).mean(axis=0).tolist()) if mode == "RGB" else ()
             grey = small.convert("L")
@@ -271,6 +273,18 @@ def _look_at(data: bytes) -> _Seen:
             return _Seen(None, format, size, mode, orientation, *looks, colour, is_in_alpha)
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         return _Seen(error=_short(error))
+
+
+def _look_at_levels(image: Any, format: str) -> _Seen:
+    """Look at 16 or 32 bits, by the levels that are used: depth may use a few of many."""
+    from PIL import Image
+
+    levels = np.asarray(image, np.float64)
+    low, high = float(np.nanmin(levels)), float(np.nanmax(levels))
+    shown = (levels - low) / (high - low or 1.0) * 255
+    small = np.asarray(Image.fromarray(shown.astype(np.uint8)).resize((SIDE, SIDE), Image.Resampling.BOX))
+    deviation = max(float(small.std()), float(shown.std()))
+    return _Seen(None, format, image.size, image.mode, 1, small.tobytes(), max(float(small.mean()), DARK), deviation)
 
 
 def _is_in_alpha(image: Any, grey: Any) -> bool:

@@ -609,7 +609,7 @@ class _Reader:
         for name, split in self.splits.items():
             everything.merge(split.profile)
             splits[name] = _facts_of(name, split.profile.result(), split)
-            if self.label_text is not None:
+            if self.label_text is not None and self.label_text in splits[name].features:
                 names = splits[name].features[self.label_text].seen["texts_by_hash"]
                 for code, text in split.pairs:
                     pairs.setdefault(name, {}).setdefault(names.get(text % (1 << 64), str(text)), set()).add(code)

@@ -171,11 +171,18 @@ def mixed_channels(data: Data) -> Iterator[Finding]:
             severity="warning" if lossy or count < examined * 0.2 else "info",
             locations=[place for mode in odd for place in _places(data, modes, mode)],
             evidence={"measured": modes.counts, "examined": _examined(data.pictures)},
-            help=[
-                'convert them where they are written: image.convert("RGB")'
-                + ("" if lossy else "; or decode with channels=3, which leaves alpha out")
-            ],
+            help=[_how_to_convert(lossy)],
         )
+
+
+def _how_to_convert(lossy: set[str]) -> str:
+    if lossy - {"CMYK"}:  # Pillow cuts them off at 255
+        return (
+            "keep their bits (bushel build photos/ out/ --image-format png:16, and tf.io.decode_png with tf.uint16), "
+            "or scale them to 8 bits by the range of your data before they are written"
+        )
+    more = "" if lossy else "; or decode with channels=3, which leaves alpha out"
+    return f'convert them where they are written: image.convert("RGB"){more}'
 
 
 def _mode(mode: str) -> str:
@@ -242,13 +249,13 @@ def bad_utf8(data: Data) -> Iterator[Finding]:
     Ignore: for bytes that are not text.
     """
     for feature in data.features.values():
-        count, look = feature.seen["not_text"][0], data.looks.get(feature.name)
+        count, look = feature.seen["not_utf8"][0], data.looks.get(feature.name)
         is_text = feature.is_text or (look is not None and look.not_utf8 >= 0.5 * min(count, look.looked_at))
         if count and is_text and feature.kind == BYTES_KIND and not feature.is_image:
             yield Finding(
                 f"{feature.name!r}: {count:,} of {count_of_things(feature.seen['values'], 'value')} "
                 f"{'is' if count == 1 else 'are'} not UTF-8 text",
-                locations=data.locations(feature.seen["not_text"], feature.name),
+                locations=data.locations(feature.seen["not_utf8"], feature.name),
                 evidence={
                     "measured": count,
                     "expected": 0,

@@ -13,7 +13,7 @@ from bushel.errors import Fault, fault_words, readable_size
 from bushel.parallel import map_in_threads
 from bushel.records.files import Skipped
 from bushel.records.manifest import ShardEntry
-from bushel.storage import as_path
+from bushel.storage import as_path, files_beside
 from bushel.storage.file_kinds import compression_named
 
 _SHARD = re.compile(r"^(.*?)-?(\d{4,6})-of-(\d{4,6})(.*)$")
@@ -64,6 +64,17 @@ def not_a_tfrecord(data: Data) -> Iterator[Finding]:
                 evidence={"expected": "the checksum of a record's length in bytes 8 to 11", "bytes": file.size},
                 help=["if it was a TFRecord once, its beginning is lost: write it again from its source"],
             )
+    if beside := files_beside(file.path for file in data.files):
+        names = ", ".join(path.name for path in beside[:SHOWN])
+        more = f" and {len(beside) - SHOWN:,} more" if len(beside) > SHOWN else ""
+        yield Finding(
+            f"{names}{more} {'lies' if len(beside) == 1 else 'lie'} beside the shards and "
+            f"{'is' if len(beside) == 1 else 'are'} not read",
+            severity="info",
+            locations=[Location(file=str(path)) for path in beside[:SHOWN]],
+            evidence={"measured": len(beside), "subject": "beside"},
+            help=["a reader that takes every file of the folder stops at it: give the pattern of the shards"],
+        )
 
 
 def _grouped(data: Data, *kinds: Fault) -> tuple[list[FileFacts], list[Skipped], list[str]]:

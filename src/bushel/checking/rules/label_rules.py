@@ -167,7 +167,11 @@ def class_map_differs(data: Data) -> Iterator[Finding]:
     Ignore: never.
     """
     codes: dict[str, dict[int, list[str]]] = {}
+    unclear = 0  # names that have several numbers within one split
     for split, pairs in data.label_pairs.items():
+        unclear = max(unclear, sum(len(found) > 1 for found in pairs.values()))
+        if unclear * 2 > len(pairs):  # these are not the names of the classes
+            return
         for name, found in pairs.items():
             for number in found:
                 codes.setdefault(name, {}).setdefault(number, []).append(split)
@@ -177,6 +181,7 @@ def class_map_differs(data: Data) -> Iterator[Finding]:
         said = " and ".join(f"{number} in {', '.join(splits)}" for number, splits in sorted(numbers.items()))
         yield Finding(
             f"{count_of_things(len(wrong), 'class has', 'classes have')} more than one number: {name!r} is {said}",
+            confidence="likely" if unclear else "proven",  # each name has one number within each split
             locations=[Location(feature=data.label)],
             evidence={"measured": {n: sorted(c) for n, c in wrong.items()}, "expected": "one number per class"},
             help=["number the sorted class names once, and use that map for every split"],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from bushel.checking.collect.facts import KIND_NAMES, Data, FeatureFacts
+from bushel.checking.collect.facts import KIND_NAMES, Data, FeatureFacts, SplitFacts
 from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.data.columns import count_of
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND
@@ -44,14 +44,20 @@ def feature_missing(data: Data) -> Iterator[Finding]:
                     locations=[Location(feature=name)],
                     evidence={"measured": data.features[name].records, "expected": 0, "subject": name},
                 )
-    for split in data.splits.values():
-        others = [other for other in data.splits.values() if other is not split]
-        known = {name for other in others for name in other.features}
-        for name in sorted(known - set(split.features)) if split.records else []:
-            own = sorted(set(split.features) - known)
-            yield _missing(
-                f"split {split.name} has no feature {name!r}, and other splits do", name, own, subject=split.name
-            )
+    splits = [split for split in data.splits.values() if split.records]
+    for name in sorted({name for split in splits for name in split.features}):
+        lacking = [split for split in splits if name not in split.features]
+        if lacking:
+            known = {name for split in splits if split not in lacking for name in split.features}
+            own = sorted(set.intersection(*(set(split.features) for split in lacking)) - known)
+            yield _missing(_who_lacks(name, splits, lacking), name, own, subject=lacking[0].name)
+
+
+def _who_lacks(name: str, splits: list[SplitFacts], lacking: list[SplitFacts]) -> str:
+    having = [split.name for split in splits if split not in lacking]
+    if len(lacking) == 1:
+        return f"split {lacking[0].name} has no feature {name!r}, and other splits do"
+    return f"only split {', '.join(having)} has feature {name!r}: {', '.join(split.name for split in lacking)} do not"
 
 
 def _missing(what: str, name: str, extra: list[str], *, subject: str) -> Finding:
@@ -215,6 +221,8 @@ def other_records_mixed_in(data: Data) -> Iterator[Finding]:
             mine, theirs = set(names.get(usual, ())), set(names.get(signature, ()))
             if signature == usual or len(mine & theirs) * 2 >= len(mine | theirs) or not mine:
                 continue
+            if theirs and _are_met_together(mine - theirs, theirs - mine, map(set, names.values())):
+                continue
             yield Finding(
                 f"{count_of_things(count, 'record')} of split {split.name} hold{'s' * (count == 1)} other features",
                 locations=[data.location((file, record))],
@@ -225,6 +233,11 @@ def other_records_mixed_in(data: Data) -> Iterator[Finding]:
                 },
                 help=["keep records of two kinds in files of two names"],
             )
+
+
+def _are_met_together(some: set[str], others: set[str], signatures: Iterable[set[str]]) -> bool:
+    """Whether features are optional, and not of two kinds of records: some record has one of each."""
+    return not some or not others or any(some & names and others & names for names in signatures)
 
 
 @rule("SCH007", "not-an-example", needs="records")
@@ -242,6 +255,7 @@ def not_an_example(data: Data) -> Iterator[Finding]:
         if what is not None:
             yield Finding(
                 f"all {count_of_things(count + split.records, 'record')} in {split.name} are not Examples but {what}",
+                severity="info",  # they may be meant to be, and are read as bytes
                 locations=data.locations(split.malformed),
                 evidence={"measured": count + split.records, "expected": 0, "subject": split.name},
                 help=[
