@@ -196,12 +196,36 @@ void cutout(T* image, ImageSize size, const double* numbers) {
                 static_cast<T>(std::clamp(numbers[4], 0.0, 255.0)));
 }
 
+template <typename T>
+void shift(T* image, ImageSize size, const double* numbers, std::vector<T>& spare) {
+  // Comparisons that are false for NaN, which must not become an integer.
+  const auto within = [](double v, std::size_t n) {
+    const auto most = static_cast<double>(n);
+    return static_cast<std::ptrdiff_t>(v > -most ? std::min(v, most) : -most);
+  };
+  const std::ptrdiff_t down = within(numbers[0], size.height), across = within(numbers[1], size.width);
+  if (down == 0 && across == 0) return;
+  const auto height = static_cast<std::ptrdiff_t>(size.height), width = static_cast<std::ptrdiff_t>(size.width);
+  const auto channels = static_cast<std::ptrdiff_t>(size.channels);
+  const std::ptrdiff_t begin = std::max<std::ptrdiff_t>(0, -across), end = std::min(width, width - across);
+  spare.assign(image, image + size.values());
+  for (std::ptrdiff_t y = 0; y < height; ++y) {
+    const T* const from = spare.data() + std::clamp<std::ptrdiff_t>(y + down, 0, height - 1) * width * channels;
+    T* const to = image + y * width * channels;
+    for (std::ptrdiff_t x = 0; x < begin; ++x) std::copy_n(from, channels, to + x * channels);
+    if (begin < end) std::copy_n(from + (begin + across) * channels, (end - begin) * channels, to + begin * channels);
+    for (std::ptrdiff_t x = end; x < width; ++x)
+      std::copy_n(from + (width - 1) * channels, channels, to + x * channels);
+  }
+}
+
 }  // namespace
 
 std::size_t number_count(Change change) {
   switch (change) {
     case Change::flip:
     case Change::rotate:
+    case Change::shift:
       return 2;
     case Change::hue:
       return 9;
@@ -233,6 +257,8 @@ void change_image(T* image, ImageSize size, Change change, const double* numbers
       return rotate(image, size, numbers[0], numbers[1], spare);
     case Change::cutout:
       return cutout(image, size, numbers);
+    case Change::shift:
+      return shift(image, size, numbers, spare);
   }
 }
 

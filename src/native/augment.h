@@ -15,6 +15,7 @@ enum class Change : std::uint8_t {
   hue,         // the matrix to multiply colours by, row by row; 3 channels only
   rotate,      // degrees, and the value beyond the edges; interpolates between four pixels, as Pillow does
   cutout,      // top, left, bottom, right, and the value to fill in
+  shift,       // row and column that come to the upper left corner; the edge is repeated beyond itself
 };
 
 // How many numbers describe the change of one image.

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "augment.h"
 #include "check.h"
 
@@ -62,6 +64,18 @@ TEST(augment, a_rotation_turns_against_the_clock_and_fills_what_comes_from_outsi
 TEST(augment, a_cutout_beyond_the_edge_ends_there) {
   CHECK(changed<std::uint8_t>({1, 2, 3, 4}, {2, 2, 1}, Change::cutout, {-3, 1, 1, 7, 9}) == Values{1, 9, 3, 4});
   CHECK(changed<std::uint8_t>({1, 2, 3, 4}, {2, 2, 1}, Change::cutout, {5, 5, 9, 9, 9}) == Values{1, 2, 3, 4});
+}
+
+TEST(augment, a_shift_repeats_the_edge_however_far_it_goes) {
+  const Values image{1, 2, 3, 4, 5, 6};
+  const double not_a_number = std::numeric_limits<double>::quiet_NaN();
+  CHECK(changed(image, {2, 3, 1}, Change::shift, {0, 0}) == image);
+  CHECK(changed(image, {2, 3, 1}, Change::shift, {0, 1}) == Values{2, 3, 3, 5, 6, 6});
+  CHECK(changed(image, {2, 3, 1}, Change::shift, {1, -1}) == Values{4, 4, 5, 4, 4, 5});
+  CHECK(changed(image, {2, 3, 1}, Change::shift, {-9, 9}) == Values{3, 3, 3, 3, 3, 3});
+  CHECK(changed(image, {2, 3, 1}, Change::shift, {1e300, -1e300}) == Values{4, 4, 4, 4, 4, 4});
+  CHECK(changed(image, {2, 3, 1}, Change::shift, {not_a_number, 0}) == Values{1, 2, 3, 1, 2, 3});
+  CHECK(changed(image, {1, 2, 3}, Change::shift, {0, 1}) == Values{4, 5, 6, 4, 5, 6});
 }
 
 TEST(augment, rows_are_mixed_by_their_shares_and_pasted_by_their_parts) {

@@ -288,6 +288,14 @@ def test_steps_give_the_values_of_the_transforms(dtype: str) -> None:
             (augment.Hue("i"), Change.HUE, hue_matrix(2 * math.pi * draw.between(-0.05, 0.05)).reshape(-1).tolist()),
             (augment.Rotate("i", 180, 7), Change.ROTATE, [draw.between(-180, 180), 7]),
             (
+                augment.RandomShift("i", 0.3),
+                Change.SHIFT,
+                [
+                    int(u * (2 * round(0.3 * s) + 1)) - round(0.3 * s)
+                    for u, s in zip(draw.uniforms(2), size, strict=True)
+                ],
+            ),
+            (
                 augment.Cutout("i", 9, 5),
                 Change.CUTOUT,
                 [middle[0] - 4, middle[1] - 4, middle[0] + 5, middle[1] + 5, 5],

@@ -71,6 +71,7 @@ AUGMENTATIONS = [
     t.random_flip("image", vertical=True),
     t.random_crop("image", 24, 20),
     t.random_resized_crop("image", 16, 16),
+    t.random_shift("image", 0.2),
     t.brightness("image", 0.3),
     t.contrast("image", 0.3),
     t.saturation("image", 0.5),

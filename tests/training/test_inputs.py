@@ -273,7 +273,7 @@ def test_few_images_are_moved_in_training_unless_they_are_tiny_or_many_or_the_us
     assert usual == ["shift", None, None]
     assert augmentation_of("none", image(16)) == ()
     (shift,) = augmentation_of("shift", image(16))
-    pixels = np.arange(16 * 16 * 3).reshape(16, 16, 3)
+    pixels = np.arange(16 * 16 * 3, dtype=np.uint16).reshape(16, 16, 3)
     moved = [shift.apply({"image": pixels}, Draw(0, 0, record))["image"] for record in range(40)]
     assert {picture.shape for picture in moved} == {(16, 16, 3)}
     places = {tuple(np.argwhere(picture[..., 0] == pixels[8, 8, 0])[0] - 8) for picture in moved}

@@ -103,6 +103,7 @@ CHAINS: dict[str, list[Any]] = {
         t.random_flip("image"),
         t.normalise("image"),
     ],
+    "shifted": [t.resize("image", 40, 30), t.random_shift("image", 0.3), t.random_flip("image"), t.normalise("image")],
     "changed and cut": [t.resize("image", 40, 40), t.brightness("image"), t.random_crop("image", 20, 20)],
     "scaled and changed": [t.resize("image", 40, 40), t.cast("image", "float32"), t.contrast("image")],
     "custom in the middle": [

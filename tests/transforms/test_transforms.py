@@ -74,6 +74,7 @@ RANDOM = [
     t.random_flip("image", vertical=True),
     t.random_crop("image", 10, 12),
     t.random_resized_crop("image", 16, 16),
+    t.random_shift("image"),
     t.brightness("image"),
     t.contrast("image"),
     t.saturation("image"),
@@ -246,3 +247,19 @@ def test_an_image_that_cannot_be_decoded_is_a_fault_like_any_other(photos: Path)
     assert [len(batch["number"]) for batch in kept] == [8, 8, 8, 6]
     assert sum(int((~batch.real).sum()) for batch in kept if batch.real is not None) == 1
     assert replacing.report().filled == 1
+
+
+def test_boxes_and_masks_are_shifted_with_their_image() -> None:
+    image, mask = pixels()[:, :, :1].copy(), np.zeros(pixels().shape[:2], np.uint8)
+    height, width = mask.shape
+    mask[height // 4 : height // 2, width // 4 : width // 2] = 1
+    sample = {"image": image * 0 + mask[..., None] * 200, "mask": mask}
+    for corner, value in (("xmin", 0.25), ("ymin", 0.25), ("xmax", 0.5), ("ymax", 0.5)):
+        sample[f"image/object/bbox/{corner}"] = np.array([value], np.float32)
+    for record in range(20):
+        moved = t.random_shift("image", 0.2, masks=("mask",)).apply(sample, Draw(3, 0, record))
+        np.testing.assert_array_equal(moved["image"][..., 0] // 200, moved["mask"])
+        rows, columns = np.nonzero(moved["mask"])
+        found = [moved[f"image/object/bbox/{corner}"][0] for corner in ("ymin", "xmin", "ymax", "xmax")]
+        expected = (rows.min() / height, columns.min() / width, (rows.max() + 1) / height, (columns.max() + 1) / width)
+        np.testing.assert_allclose(found, expected, atol=1 / min(height, width))

@@ -463,7 +463,7 @@ class Move:
     """A part of an image that is resized, placed in another image, and possibly flipped. All in pixels."""
 
     of: tuple[int, int]  # height and width of the image
-    part: tuple[int, int, int, int]  # top, left, height and width of the part
+    part: tuple[int, int, int, int]  # top, left, height and width of the part; beyond its edge, the image repeats it
     size: tuple[int, int]  # the size after resizing
     at: tuple[int, int] = (0, 0)  # where it goes
     into: tuple[int, int] | None = None  # the size of the new image; None: that of the part
@@ -500,7 +500,7 @@ class Move:
         for side in (0, 1):
             centres = self.part[side] + (np.arange(self.size[side]) + 0.5) * self.part[2 + side] / self.size[side]
             scaled = centres * (mask.shape[side] / self.of[side])
-            picked.append(np.minimum(scaled.astype(np.int64), mask.shape[side] - 1))
+            picked.append(np.clip(np.floor(scaled).astype(np.int64), 0, mask.shape[side] - 1))
         found = mask[picked[0][:, None], picked[1]]
         if self.into is not None:
             canvas = np.zeros((*self.into, *mask.shape[2:]), mask.dtype)

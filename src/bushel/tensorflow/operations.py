@@ -30,6 +30,7 @@ from bushel.transforms import (
     random_crop,
     random_flip,
     random_resized_crop,
+    random_shift,
     resize,
     saturation,
     scale,
@@ -419,6 +420,16 @@ def _cutout(step: Any, image: Any, uniforms: Any) -> Any:
     return tf.where(square, tf.cast(step.fill, image.dtype), image)
 
 
+def _random_shift(step: Any, image: Any, uniforms: Any) -> Any:
+    tf = load_tensorflow()
+    for axis in (0, 1):
+        side = tf.shape(image)[axis]
+        room = tf.cast(tf.round(step.share * tf.cast(side, tf.float32)), tf.int32)
+        first = tf.cast(uniforms[axis] * tf.cast(2 * room + 1, tf.float32), tf.int32) - room
+        image = tf.gather(image, tf.clip_by_value(tf.range(side) + first, 0, side - 1), axis=axis)
+    return image
+
+
 def _between(low: float, high: float, uniforms: Any) -> Any:
     return low + (high - low) * uniforms[0]
 
@@ -429,6 +440,7 @@ PIXEL_OPS: dict[type, Callable[[Any, Any, Any], Any]] = {
     random_crop: _random_crop,
     random_flip: _random_flip,
     random_resized_crop: _random_resized_crop,
+    random_shift: _random_shift,
     brightness: _brightness,
     contrast: _contrast,
     saturation: _saturation,

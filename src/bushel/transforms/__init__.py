@@ -18,6 +18,7 @@ from bushel.transforms.augment import noise as noise
 from bushel.transforms.augment import random_crop as random_crop
 from bushel.transforms.augment import random_flip as random_flip
 from bushel.transforms.augment import random_resized_crop as random_resized_crop
+from bushel.transforms.augment import random_shift as random_shift
 from bushel.transforms.augment import rotate as rotate
 from bushel.transforms.augment import saturation as saturation
 from bushel.transforms.by_name import trust as trust

@@ -67,6 +67,31 @@ class RandomCrop(msgspec.Struct, frozen=True, tag="random_crop"):
         return cut_canvas(canvas, self, lambda room: np.minimum((places * (room + 1)).astype(np.int64), room))
 
 
+class RandomShift(msgspec.Struct, frozen=True, tag="random_shift"):
+    """Move the image by up to this share of its sides; what is at its edge fills the gap."""
+
+    feature: str
+    share: float = 0.125
+    masks: tuple[str, ...] = ()
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Move the image; boxes and masks follow."""
+        image = image_of(sample, self.feature)
+        size = image.shape[:2]
+        top, left = self._corners(np.array(draw.uniforms(2)), np.array(size)).tolist()
+        rows, columns = (np.clip(np.arange(side) + by, 0, side - 1) for side, by in zip(size, (top, left), strict=True))
+        return moved_sample(sample, self, Move(size, (top, left, *size), size), image[rows[:, None], columns])
+
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Move all images of a batch."""
+        return canvas.is_open and canvas.change(Change.SHIFT, self._corners(draws.uniforms(2), canvas.sizes))
+
+    def _corners(self, places: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows and columns that come to the upper left corner."""
+        rooms = np.rint(self.share * sizes).astype(np.int64)
+        return np.asarray((places * (2 * rooms + 1)).astype(np.int64) - rooms)
+
+
 class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
     """A part of random size and aspect ratio, resized: the usual augmentation for ImageNet."""
 
@@ -273,6 +298,7 @@ def _like(changed: NDArray[Any], image: NDArray[Any]) -> NDArray[Any]:
 
 
 random_flip, random_crop, random_resized_crop = RandomFlip, RandomCrop, RandomResizedCrop
+random_shift = RandomShift
 brightness, contrast, saturation, hue, rotate, cutout = Brightness, Contrast, Saturation, Hue, Rotate, Cutout
 noise = Noise
 

@@ -311,7 +311,8 @@ void bind_pixels(nb::module_& m) {
       .value("SATURATION", Change::saturation, "The factor by which colours move from grey.")
       .value("HUE", Change::hue, "The matrix that colours are multiplied by, row by row.")
       .value("ROTATE", Change::rotate, "Degrees, and the value beyond the edges.")
-      .value("CUTOUT", Change::cutout, "Top, left, bottom, right, and the value to fill in.");
+      .value("CUTOUT", Change::cutout, "Top, left, bottom, right, and the value to fill in.")
+      .value("SHIFT", Change::shift, "The row and column that come to the upper left corner.");
   nb::class_<Painting>(
       m, "Painting",
       "How images become rows of a batch. `planes`: channels come first. `rounds`: what was resized is "

@@ -20,6 +20,7 @@ from bushel.transforms import (
     normalise,
     random_flip,
     random_resized_crop,
+    random_shift,
     rotate,
     saturation,
     scale,
@@ -47,22 +48,6 @@ class EachFrame(msgspec.Struct, frozen=True):
         return {**sample, self.feature: np.stack(frames)}
 
 
-class Shift(msgspec.Struct, frozen=True):
-    """Move the image by up to a share of its sides; what is at its edge fills the gap."""
-
-    feature: str
-    share: float
-
-    def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Move the image."""
-        image = np.asarray(sample[self.feature])
-        rooms = [round(self.share * side) for side in image.shape[:2]]
-        wide = np.pad(image, [(room, room) for room in rooms] + [(0, 0)] * (image.ndim - 2), mode="edge")
-        first = [int(place * (2 * room + 1)) for place, room in zip(draw.uniforms(2), rooms, strict=True)]
-        part = tuple(slice(begin, begin + side) for begin, side in zip(first, image.shape[:2], strict=True))
-        return {**sample, self.feature: np.ascontiguousarray(wide[part])}
-
-
 def _crop(given: Input, area: float) -> Any:
     height, width = (size or 1 for size in given.shape[-3:-1])
     return random_resized_crop(given.name, height, width, area=(area, 1.0))
@@ -71,7 +56,7 @@ def _crop(given: Input, area: float) -> Any:
 _OF_IMAGES: dict[str, tuple[float, Callable[[Input, float], Any]]] = {
     "flip": (0, lambda given, _: random_flip(given.name)),
     "flips": (0, lambda given, _: random_flip(given.name, vertical=True)),
-    "shift": (0.125, lambda given, share: Shift(given.name, share)),
+    "shift": (0.125, lambda given, share: random_shift(given.name, share)),
     "crop": (0.6, _crop),
     "rotate": (15, lambda given, most: rotate(given.name, most)),
     "brightness": (0.2, lambda given, most: brightness(given.name, most)),
