@@ -1,9 +1,11 @@
 """Rows that are made to break a reader: each is refused with its place, and the others are built."""
 
+import io
 import json
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bushel
@@ -20,7 +22,7 @@ def refusals(source: Path, out: Path) -> tuple[int, list[tuple[str, str]]]:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"x":' + "[" * 100_000 + "]" * 100_000 + ',"label":1}', "the line is nested too deep to be read"),
+        ('{"x":' + "[" * 100_000 + "]" * 100_000 + ',"label":1}', "the line is nested deeper than 64 levels"),
         ('{"x":{"a":{"b":3}},"label":1}', "x: expected number, got object"),
         ('{"x":[1,[2,"a"]],"label":1}', "x: expected number, got list"),
     ],
@@ -64,3 +66,43 @@ def test_a_file_of_a_tar_that_no_record_can_hold_is_refused_by_its_name(tmp_path
         file.write(bytes(1024))
     reason = "001.bin: 2.0 GiB is more than a record holds"
     assert refusals(path, tmp_path / "out") == (2, [("001", reason)])
+
+
+@pytest.mark.parametrize("depth", [66, 200, 800, 1600, 20_000])
+@pytest.mark.parametrize("marks", ['{"a":|}', "[|]"])
+@pytest.mark.parametrize("layout", ["lines", "array"])
+def test_a_row_that_is_nested_too_deep_is_refused_and_the_others_are_built(tmp_path, depth, marks, layout):
+    begin, end = marks.split("|")
+    rows = [f'{{"x": {n}}}' for n in range(10)]
+    rows[5] = f'{{"x": 5, "y": {begin * depth}1{end * depth}}}'
+    text = "\n".join(rows) if layout == "lines" else "[" + ",".join(rows) + "]"
+    (tmp_path / "rows.json").write_text(text)
+    built = bushel.build(tmp_path / "rows.json", tmp_path / "out", run=bushel.Run(workers=1, max_bad=1))
+    assert (built.records, built.refused) == (9, 1)
+    assert "is nested deeper than 64 levels" in (tmp_path / "out" / "_quarantine.jsonl").read_text()
+
+
+def claiming_array() -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    return file.getvalue() + bytes(64)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("json", b'{"a":' * 3000 + b"1" + b"}" * 3000, "json: it is nested deeper than 64 levels"),
+        ("json", b'{"a":' + b"[" * 100 + b"]" * 100 + b"}", "json: it is nested deeper than 64 levels"),
+        ("npy", claiming_array(), "npy: it says that it has 1,000,000,000,000 values, and it has 192 bytes"),
+    ],
+)
+def test_a_member_of_a_tar_that_claims_too_much_is_refused_and_the_others_are_built(tmp_path, name, data, why):
+    with tarfile.open(tmp_path / "samples.tar", "w") as archive:
+        for number in range(6):
+            for suffix, content in {"txt": b"text", **({name: data} if number == 3 else {})}.items():
+                info = tarfile.TarInfo(f"s{number}.{suffix}")
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    built = bushel.build(tmp_path / "samples.tar", tmp_path / "out", run=bushel.Run(workers=1, max_bad=1))
+    assert (built.records, built.refused) == (5, 1)
+    assert why in (tmp_path / "out" / "_quarantine.jsonl").read_text()

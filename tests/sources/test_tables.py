@@ -667,7 +667,7 @@ def test_what_the_core_finds_in_json_lines_is_what_arrow_infers() -> None:
         block = TextBlock(0, len(text), text)
         found = json_lines._glance(block)
         assert found is not None
-        kinds, count, few = JsonLinesFile(Path("rows.jsonl"))._infer(block)
+        kinds, count, few, _ = JsonLinesFile(Path("rows.jsonl"))._infer(block)
         assert found[:2] == (True, text.count(b"\n"))
         assert found[2][:2] == (kinds, count)
         kept = decoded(found[2][2])

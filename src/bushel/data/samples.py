@@ -36,6 +36,20 @@ _USE_PRESENT = "Rows that lack a feature are marked by Ragged(..., present=...).
 _ONE_SIZE = "Resize or crop images to one size and one number of channels, pad series to one length."
 
 
+DEEPEST = 64  # levels of lists and objects in a value
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether lists and objects are nested deeper than values of samples are; found without recursion."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inner = (list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        level = [each for some in inner for each in some if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True
+
+
 def sample_at(columns: Mapping[str, Any], features: Mapping[str, Feature], row: int) -> Sample:
     """One row of columns as a sample; a feature that the row lacks is not in it."""
     sample: Sample = {}

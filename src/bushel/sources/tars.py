@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, take
-from bushel.data.samples import feature_of, to_columns
+from bushel.data.samples import DEEPEST, feature_of, is_too_deep, to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import splits_in_names
 from bushel.errors import FileProblem, SchemaMismatch, readable_size
@@ -341,17 +342,32 @@ def _add(sample: _Member, extension: str, data: bytes, *, is_image: bool) -> Non
             sample.images[name or "image"] = data
         elif kind == "json":
             values = msgspec.json.decode(data)
+            if is_too_deep(values):
+                raise RecursionError
             _add_json(sample, name or "json", values)
         elif kind == "npy":
-            sample[name or "npy"] = np.load(io.BytesIO(data), allow_pickle=False)
+            sample[name or "npy"] = _array_in(data)
         elif kind in _NUMBERS:
             sample["label" if kind == "cls" else kind] = int(data)
         elif kind in _TEXTS:
             sample[name or "text"] = data.decode()
         else:
             sample[extension.lower() or "data"] = data
+    except RecursionError:
+        sample.why = f"{extension}: it is nested deeper than {DEEPEST} levels"
     except (ValueError, UnicodeDecodeError, msgspec.DecodeError, SchemaMismatch) as error:
         sample.why = f"{extension}: {str(error).splitlines()[0]}"
+
+
+def _array_in(data: bytes) -> NDArray[Any]:
+    """The array of an .npy file, if all of it is there: NumPy takes memory for what the header says."""
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if math.prod(shape) * dtype.itemsize > len(data):
+        raise ValueError(f"it says that it has {math.prod(shape):,} values, and it has {len(data):,} bytes")
+    return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
 
 
 def _add_json(sample: _Member, name: str, value: Any) -> None:

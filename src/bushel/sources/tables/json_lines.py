@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from bushel import _native
+from bushel.data.samples import DEEPEST, is_too_deep
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers
 from bushel.sources.protocol import Refused
@@ -61,8 +62,9 @@ class _Census:
         return self.types[max(some, key=lambda name: some[name])] if some else pa.null()
 
 
-# By column, the types of a block with the number of rows that have them; its rows; columns of few values.
-_Inferred: TypeAlias = tuple[dict[str, list[tuple[Any, int]]], int, dict[str, Few]]
+# By column, the types of a block with the number of rows that have them; its rows; columns of few values; whether a row
+# is nested too deep to be read.
+_Inferred: TypeAlias = tuple[dict[str, list[tuple[Any, int]]], int, dict[str, Few], bool]
 _Look: TypeAlias = tuple[bool, int, _Inferred]
 
 
@@ -92,13 +94,15 @@ class JsonLinesFile:
         parts: list[Part] = []
         capture: Capture | None = None
         rows = lines = 0
+        is_deep = False
         least = part_bytes(self.path.stat().st_size)
         cut = self._cut(file)
         looks = partial(self._look, cut), _glance_at if cut is cut_at_newline else _no_glance
-        for block, (is_text, ends, (found, count, few)) in look_through(file, cut, 0, looks, helpers):
+        for block, (is_text, ends, (found, count, few, deep)) in look_through(file, cut, 0, looks, helpers):
             if not is_text:
                 check_utf8(self.path, file.text_of(block), lines)
             lines += ends
+            is_deep |= deep
             for name, kinds in found.items():
                 for kind, present in kinds:
                     columns.setdefault(name, _Census()).add(kind, present)
@@ -120,7 +124,9 @@ class JsonLinesFile:
             held = sum(counts.values()) if name in self.text else counts[_kind_name(kind)]
             has_missing = held < rows or pa.types.is_struct(kind)
             fields |= {flat: Field(inner, has_missing) for flat, inner in arrow.flatten_type(name, kind).items()}
-        return Survey(fields, tuple(parts), {"types": types}, capture.of_types(types) if capture else {})
+        return Survey(
+            fields, tuple(parts), {"types": types, "is_deep": is_deep}, capture.of_types(types) if capture else {}
+        )
 
     def _refuse_one_object(self, types: dict[str, Any]) -> None:
         """Raise an error if a whole file is one object, which holds columns or an array of rows."""
@@ -144,24 +150,27 @@ class JsonLinesFile:
             return seen
         block = block._replace(text=bytes(block.text))
         is_text = is_utf8(block.text)  # Arrow fails on names that are not
-        return is_text, block.text.count(b"\n"), self._infer(block) if is_text else ({}, 0, {})
+        return is_text, block.text.count(b"\n"), self._infer(block) if is_text else ({}, 0, {}, False)
 
     def _infer(self, block: TextBlock) -> _Inferred:
         """What one block holds."""
         import pyarrow as pa
 
+        if _has_deep_line(block.text):
+            return _infer_by_line(block.text)
         try:
             table = _parse(block.text, None)
         except (pa.ArrowInvalid, UnicodeDecodeError):
-            return *_infer_by_line(block.text), {}
+            return _infer_by_line(block.text)
         if any(_holds_wide_integers(column) for column in table.columns):
-            return *_infer_by_line(block.text), {}
+            return _infer_by_line(block.text)
         found = {
             name: [(column.type, len(column) - column.null_count)]
             for name, column in zip(table.schema.names, table.columns, strict=True)
         }
         few = {name: few_values(table.column(name)) for name in found}
-        return found, table.num_rows, {name: Few.of(*arrays) for name, arrays in few.items() if arrays is not None}
+        kept = {name: Few.of(*arrays) for name, arrays in few.items() if arrays is not None}
+        return found, table.num_rows, kept, False
 
     def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:
         """The part again, with the types of the whole file."""
@@ -173,7 +182,7 @@ class JsonLinesFile:
         # Not in threads: workers share parts, and most lines are parsed faster than a thread wakes up.
         cut = self._cut(file)
         for block in (_one_per_line(block, cut) for block in file.passing_blocks(cut, start, stop)):
-            table, bad, rows = _convert(wanted, block, self.text)
+            table, bad, rows = _convert(wanted, block, self.text, by_line=survey.details.get("is_deep", False))
             numbers = np.arange(first, first + rows)
             numbers = np.delete(numbers, list(bad)) if bad else numbers
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
@@ -209,7 +218,7 @@ def _seen(surveyed: tuple[Any, Any], start: int) -> Seen[_Look]:
         found = (
             {name: [(kinds[is_text], end)] for name, is_text, _, _ in columns} if len(seen) + 1 == len(blocks) else {}
         )
-        seen.append((TextBlock(start, stop, b""), (True, newlines, (found, rows, some))))
+        seen.append((TextBlock(start, stop, b""), (True, newlines, (found, rows, some, False))))
         start = stop
     return seen
 
@@ -281,13 +290,17 @@ def _as_lines(text: bytes) -> bytes:
     return b"".join(line + b"\n" for line in lines if line and line != b"]")
 
 
-def _convert(types: dict[str, Any], block: TextBlock, as_text: frozenset[str]) -> tuple[Any, BadRows, int]:
+def _convert(
+    types: dict[str, Any], block: TextBlock, as_text: frozenset[str], *, by_line: bool
+) -> tuple[Any, BadRows, int]:
     """The table of one block, the rows that are not in it, and the number of all rows."""
     import pyarrow as pa
 
     try:
-        table = _parse(block.text, types)
+        table = None if by_line else _parse(block.text, types)
     except pa.ArrowInvalid:
+        table = None
+    if table is None:
         text, bad, rows = _fitting_lines(bytes(block.text), types, as_text)
         return _parse(text, types), bad, rows
     return table, {}, table.num_rows
@@ -338,6 +351,9 @@ def _inside(reason: str) -> str:
     return reason[:1].lower() + reason[1:]
 
 
+_TOO_DEEP = f"the line is nested deeper than {DEEPEST} levels"
+
+
 def _decode(line: bytes) -> tuple[dict[str, Any] | None, str]:
     """The object of a line, or why there is none."""
     try:
@@ -345,19 +361,24 @@ def _decode(line: bytes) -> tuple[dict[str, Any] | None, str]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return None, f"the line is not JSON: {_inside(str(error))}"
     except RecursionError:
-        return None, "the line is nested too deep to be read"
+        return None, _TOO_DEEP
+    if line.count(b"{") + line.count(b"[") > DEEPEST and is_too_deep(value):
+        return None, _TOO_DEEP
     if not isinstance(value, dict):
         return None, f"the line is not a JSON object but {_name_of(value)}"
     return value, ""
 
 
-def _infer_by_line(text: bytes) -> tuple[dict[str, list[tuple[Any, int]]], int]:
+def _infer_by_line(text: bytes) -> _Inferred:
     import pyarrow as pa
 
     values: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     lines = _lines(text)
+    is_deep = False
     for line in lines:
-        for name, value in (_decode(line)[0] or {}).items():
+        row, why = _decode(line)
+        is_deep |= why is _TOO_DEEP
+        for name, value in (row or {}).items():
             if value is not None and not _is_wide(value):
                 values[name][_name_of(value)].append(value)
     found: dict[str, list[tuple[Any, int]]] = {}
@@ -367,7 +388,25 @@ def _infer_by_line(text: bytes) -> tuple[dict[str, list[tuple[Any, int]]], int]:
                 found.setdefault(name, []).append((pa.infer_type(column), len(column)))
             except pa.ArrowInvalid:  # lists of mixed values: judge each by itself
                 found.setdefault(name, []).extend((kind, 1) for kind in map(_type_of, column) if kind is not None)
-    return found, len(lines)
+    return found, len(lines), {}, is_deep
+
+
+_MARKS = b'"{}[]\n'
+_OTHERS = bytes(set(range(256)) - set(_MARKS))
+_NOT_OPENING = bytes(set(range(256)) - set(b"{[\n"))
+
+
+def _has_deep_line(text: bytes) -> bool:
+    """Whether a line is nested deeper than values may be: Arrow's parser takes the square of the time, or dies."""
+    if max(map(len, text.translate(None, _NOT_OPENING).split(b"\n"))) <= DEEPEST:
+        return False
+    plain = re.sub(rb"\\.", b"", text, flags=re.DOTALL) if b"\\" in text else text
+    marks = re.sub(rb'"[^"\n]*"', b"", plain.translate(None, _OTHERS))
+    mark = np.frombuffer(marks, np.uint8)
+    ends = mark == ord("\n")
+    depth = np.cumsum(np.isin(mark, tuple(b"{[")).astype(np.int32) - np.isin(mark, tuple(b"}]")))
+    before = np.concatenate([[0], depth[ends]])[np.cumsum(ends) - ends]  # a line that is not JSON may not end at 0
+    return bool((depth - before).max(initial=0) > DEEPEST)
 
 
 def _type_of(value: Any) -> Any | None:
