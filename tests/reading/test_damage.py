@@ -145,3 +145,27 @@ def test_packed_rows_of_ranks_stay_in_step_past_damage(damaged: Path, on_fault: 
             seen += [number for row, is_real in zip(rows, real, strict=True) if is_real for number in row]
     assert shapes[0] == shapes[1]
     assert sorted(seen) == [n for n in range(103) if n != 30]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_records_that_do_not_hold_what_the_schema_says_are_skipped_or_replaced(tmp_path: Path, shuffle: bool) -> None:
+    """Only the first records decide the schema of files without one: a later shard may differ."""
+    paths = [tmp_path / f"part-{number}.tfrecord" for number in range(4)]
+    for number, path in enumerate(paths):
+        with bushel.Writer(path) as writer:
+            for record in range(30):
+                size = 17 if number == 2 and record % 3 else 16
+                writer.write({"x": np.full(size, record, np.float32), "n": number * 100 + record})
+    expected = [n * 100 + r for n in range(4) for r in range(30) if n != 2 or r % 3 == 0]
+    order = Order(shuffle=shuffle, seed=1)
+    with pytest.raises(bushel.SchemaMismatch, match=r"does not hold float32\[16\]") as caught:
+        list(bushel.batches(paths, batch_size=8, order=order))
+    assert 'To leave out records that differ: on_fault="skip".' in str(caught.value)
+    with bushel.batches(paths, batch_size=8, order=order, on_fault="skip") as skipping:
+        assert sorted(np.concatenate([batch["n"] for batch in skipping]).tolist()) == expected
+        assert skipping.report().damaged == len(skipping.report().faults) == 20
+        assert {fault.why for fault in skipping.report().faults} == {"x: the record does not hold float32[16]"}
+    with bushel.batches(paths, batch_size=8, order=order, on_fault="replace") as replacing:
+        found = np.concatenate([batch["n"] for batch in replacing])
+    assert len(found) == 120
+    assert sorted(set(found.tolist())) == expected

@@ -5,6 +5,7 @@ import tarfile
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,14 +196,14 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
     path = write_records(tmp_path / "a", RECORDS)
     path.chmod(0)
     if not no_permission(path):  # as root everything may be read
-        real = Path.open
+        real = os.open
 
-        def refuse(self: Path, *arguments: object, **options: object) -> object:
-            if self == path:
+        def refuse(name: Any, *arguments: Any, **options: Any) -> int:
+            if str(name) == str(path):
                 raise PermissionError(13, "Permission denied", str(path))
-            return real(self, *arguments, **options)  # type: ignore[arg-type]
+            return real(name, *arguments, **options)
 
-        monkeypatch.setattr(Path, "open", refuse)
+        monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(FileProblem, match="there is no permission to read this file"):
         bushel.read(path)
 
@@ -275,3 +276,42 @@ def test_bytes_that_are_nothing_known_are_a_fault_of_record_0(tmp_path: Path) ->
     with pytest.raises(CorruptRecord) as caught:
         bushel.read(path)
     assert (caught.value.fault, caught.value.record, caught.value.offset) == (Fault.LENGTH_CRC, 0, 0)
+
+
+def test_shards_of_0_bytes_hold_nothing_unless_something_promises_records(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    names = [f"part-{number:05d}-of-00003" for number in range(3)]
+    for name in (names[0], names[2]):
+        with bushel.Writer(tmp_path / name) as writer:
+            for number in range(10):
+                writer.write({"x": float(number)})
+    (tmp_path / names[1]).write_bytes(b"")
+    paths = [tmp_path / name for name in names]
+    assert len(list(tf.data.TFRecordDataset([str(path) for path in paths]))) == 20
+    assert len(list(bushel.open(paths)["all"])) == len(list(bushel.scan(paths))) == 20
+    assert sum(len(batch["x"]) for batch in bushel.batches(paths, batch_size=8)) == 20
+    assert [file.records for file in bushel.info(paths).files] == [10, 0, 10]
+    assert bushel.build(bushel.sources.records(paths), tmp_path / "out").records == 20
+    assert [finding.severity for finding in bushel.check(paths, select=["FIL006"])] == ["warning"]
+    with pytest.raises(FileProblem, match="is empty: 0 bytes"):
+        list(bushel.open(paths[1])["all"])
+
+
+def test_a_shard_of_0_bytes_that_an_index_or_its_name_promises_records_in_is_an_error(tmp_path: Path) -> None:
+    paths = [tmp_path / f"flowers-{number:02d}-2.tfrec" for number in range(2)]
+    for path in paths:
+        with bushel.Writer(path) as writer:
+            writer.write({"x": 1.0})
+            writer.write({"x": 2.0})
+    paths[1].write_bytes(b"")
+    with pytest.raises(FileProblem, match="is empty: 0 bytes, and its name says that it holds 2 records"):
+        list(bushel.scan(paths))
+    plain = [tmp_path / "a.tfrecord", tmp_path / "b.tfrecord"]
+    for path in plain:
+        path.write_bytes(paths[0].read_bytes())
+    bushel.write_index(plain)
+    plain[1].write_bytes(b"")
+    with pytest.raises(FileProblem, match="is empty: 0 bytes, and its index says that it holds 2 records"):
+        list(bushel.scan(plain))
+    assert [finding.severity for finding in bushel.check(plain, select=["FIL006"])] == ["error"]

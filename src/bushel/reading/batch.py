@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.columns import ALIGNMENT, BytesColumn, Column, aligned, cut, describe_column, take
-from bushel.errors import BushelError, fault_words, quantity
+from bushel.errors import BushelError, Fault, SchemaMismatch, fault_words, quantity
 from bushel.parallel import Timing
 from bushel.pixels.codecs import CODEC_WORDS
 from bushel.printing import html_table
@@ -429,7 +429,12 @@ class Maker:
         tally.storage += decoded.seconds_fetching
         if decoded.faults:
             return None
-        columns = self.split.shape(decoded, self.wanted, rows)
+        try:
+            columns = self.split.shape(decoded, self.wanted, rows)
+        except SchemaMismatch:
+            if self.on_fault == "raise":
+                raise
+            return None
         tally.decode += perf_counter() - begin - decoded.seconds_fetching
         return columns
 
@@ -466,10 +471,8 @@ class Maker:
         while low > 0 or high < size:
             for begin, end in ((high, min(high + count, size)), (max(low - count, 0), low)):
                 rows = self.sampler.rows(group.epoch, np.arange(begin, end, dtype=np.int64))
-                found = self.split.shards.decode(rows, self.wanted).faults if len(rows) else []
-                faults = {row for row, _, _ in found}
-                if len(faults) < len(rows):
-                    return int(next(row for at, row in enumerate(rows.tolist()) if at not in faults))
+                if len(kept := self._intact(rows, Tally()) if len(rows) else rows):
+                    return int(rows[kept[0]])
             low, high = max(low - count, 0), min(high + count, size)
         raise BushelError(f"{self.split.paths[0]}: no record can be read, so none can stand in for those damaged")
 
@@ -481,7 +484,29 @@ class Maker:
             if self.on_fault == "raise":
                 raise shards.error(int(rows[row]), fault, self.wanted[column][0] if column >= 0 else None)
             tally.passed.append(Passed.of(shards.skipped(int(rows[row]), fault), shards.why(int(rows[row]))))
-        return np.setdiff1d(np.arange(len(rows)), [row for row, _, _ in faults])
+        kept = np.setdiff1d(np.arange(len(rows)), [row for row, _, _ in faults])
+        return kept if self.on_fault == "raise" else self._fitting(rows, kept, tally)
+
+    def _fitting(self, rows: Ints, kept: Ints, tally: Tally) -> Ints:
+        """Of rows that can be read, those that hold what the schema says; the others are counted."""
+        if not len(kept) or self._why_unfit(rows[kept]) is None:
+            return kept
+        fitting = []
+        for at in kept.tolist():
+            if (why := self._why_unfit(rows[at : at + 1])) is None:
+                fitting.append(at)
+            else:
+                place = self.split.shards.skipped(int(rows[at]), Fault.MALFORMED)
+                tally.passed.append(Passed.of(place, why))
+        return np.array(fitting, np.int64)
+
+    def _why_unfit(self, rows: Ints) -> str | None:
+        """Why rows do not hold what the schema says; None if they do."""
+        try:
+            self.split.shape(self.split.shards.decode(rows, self.wanted), self.wanted, rows)
+        except SchemaMismatch as error:
+            return f"{error.at.rpartition('/')[2]}: {error.what}"
+        return None
 
     def _resolve(self, planned: PlannedBatch, kept: Ints, count: int) -> tuple[Ints, PlannedBatch]:
         """Rows to use: those kept, or for each row the next one kept; and the batch that they make."""

@@ -42,7 +42,7 @@ from bushel.reading.shards import (
     Wanted,
     load_indexes,
 )
-from bushel.records.files import refuse_others
+from bushel.records.files import leave_out_empty, refuse_others
 from bushel.records.index import row_lengths
 from bushel.records.manifest import MANIFEST_NAME, Manifest, ShardEntry, find_manifest
 from bushel.records.scan import shape_column, to_column
@@ -75,7 +75,8 @@ def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) ->
     files = list_files(given)
     schema = schema or read_sidecar(files[0])
     groups = group_files(files)
-    return Dataset({name: Split(name, group, schema) for name, group in groups.items()}, where=str(files[0].parent))
+    splits = {name: Split(name, leave_out_empty(group), schema) for name, group in groups.items()}
+    return Dataset(splits, where=str(files[0].parent))
 
 
 def open_manifest(folder: Path, manifest: Manifest, schema: Schema | None = None) -> Dataset:
@@ -383,9 +384,11 @@ class Split:
         """The same error, with the record that it is about."""
         row = int(error.at.removeprefix("record ").split("/")[0]) if error.at.startswith("record ") else 0
         shard, record = self.shards.locate(int(rows[row]))
-        where = str(shard.path)
-        look = f"bushel.open({where!r}, schema=bushel.infer_schema({where!r}))"
+        paths = repr(str(self.paths[0])) if len(self.paths) == 1 else "PATHS"  # a schema of one file fits no other
+        look = f"bushel.open({paths}, schema=bushel.infer_schema({paths}))"
+        skip = 'To leave out records that differ: on_fault="skip".'
         help = [] if self._schema else [f"Only the first records were looked at; this looks at all: {look}"]
+        help = help if len(self.paths) == 1 else [*help, skip]
         return SchemaMismatch(error.what, at=f"{shard.path}: record {record}/{name}", help=help)
 
     def values(self, name: str) -> Column:

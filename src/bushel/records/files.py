@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.errors import CorruptRecord, Fault, FileProblem
+from bushel.errors import CorruptRecord, Fault, FileProblem, quantity
 from bushel.parallel import iterate_ahead
-from bushel.storage import describe_os_error, open_in_order
+from bushel.storage import describe_os_error, open_in_order, status_of
 from bushel.storage.file_kinds import SHARD_CODECS, Compression, kind_of_bytes, what_is
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "OnFault",
     "RecordFile",
     "Skipped",
+    "leave_out_empty",
     "not_examples",
     "open_file",
     "parse_elwc",
@@ -373,6 +375,9 @@ def _behind(memory: Any, at: int, fault: Fault) -> int:
     return _native.resynchronise(memory, at + 1)
 
 
+_COUNT_IN_NAME = re.compile(r"(?<!-of)-(\d+)\.tfrec(?:ord)?s?$")  # as in flowers-07-230.tfrec, which has 230 records
+
+
 def open_file(path: Path) -> RecordFile:
     """Find out what a file is by its bytes: the checksum of its first length, then signatures of compressed streams.
 
@@ -397,12 +402,31 @@ def open_file(path: Path) -> RecordFile:
 
 def _empty(path: Path) -> RecordFile:
     """A file of 0 bytes: a shard without samples, if the index next to it says so."""
+    promise = _promise_of(path)
+    if promise is not None and promise[1] == 0:
+        return RecordFile(path, None, 0)
+    said = f", and {promise[0]} says that it holds {quantity(promise[1], 'record')}" if promise else ""
+    raise FileProblem(path, f"is empty: 0 bytes{said}", help=["Was its writer closed?"])
+
+
+def _promise_of(path: Path) -> tuple[str, int] | None:
+    """Whether its index or its name says how many records a file holds, and how many that is; None if neither does."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         index = (path.parent / "_index" / f"{path.name}.idx").read_bytes()
         header = json.loads(index[16 : 16 + int.from_bytes(index[12:16], "little")])  # the layout is in FORMAT.md
-        if header["records"] == 0:
-            return RecordFile(path, None, 0)
-    raise FileProblem(path, "is empty: 0 bytes", help=["Was its writer closed?"])
+        return "its index", int(header["records"])
+    found = _COUNT_IN_NAME.search(path.name)
+    return None if found is None else ("its name", int(found[1]))
+
+
+def leave_out_empty(files: Sequence[Path]) -> list[Path]:
+    """Files without those of 0 bytes of which nothing promises records: TensorFlow reads nothing from them either.
+
+    Beam, Spark and TFDS write such shards when there are more shards than records. If all files are like that, they
+    stay, and whoever opens them is told.
+    """
+    left = [path for path in files if status_of(path).size or _promise_of(path) is not None]
+    return left or list(files)
 
 
 def _begins_with_record(head: bytes) -> bool:

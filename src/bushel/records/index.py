@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, count_of
 from bushel.errors import BushelError, CorruptRecord, FileProblem, FormatError, MissingName
-from bushel.records.files import FOOTER, HEADER, RecordFile, Skipped, open_file
+from bushel.records.files import FOOTER, HEADER, RecordFile, Skipped, leave_out_empty, open_file
 from bushel.records.scan import to_column
 from bushel.storage import (
     AnyPath,
@@ -167,7 +167,7 @@ def write_index(
     `key` the feature whose hash is the key of a record.
     """
     written = []
-    for path in list_files(paths):
+    for path in leave_out_empty(list_files(paths)):
         index = build_index(path, label=label, key=key, values=values, lengths=lengths)
         written.append(save_index(path, _with_columns_of(_fresh_index(path), index)))
     return written

@@ -17,6 +17,7 @@ from bushel.data.categories import Label
 from bushel.data.schema import Schema
 from bushel.data.tf_descriptions import read_described, tfds_files, why_no_form
 from bushel.errors import BushelWarning, FileProblem, FormatError, MissingName, printable, quantity
+from bushel.records.files import leave_out_empty
 from bushel.storage import (
     TFDS_FEATURES,
     TFDS_INFO,
@@ -235,7 +236,7 @@ def list_shards(paths: AnyPath | Iterable[AnyPath]) -> tuple[list[Path], list[Fi
     """The files that paths name, of a dataset its shards; and how those differ from its manifest."""
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
     if not any(map(has_manifest, given)):
-        return list_files(given), []
+        return leave_out_empty(list_files(given)), []
     files: list[Path] = []
     problems: list[FileProblem] = []
     for path in given:

@@ -31,7 +31,7 @@ from bushel.data.schema import (
 )
 from bushel.errors import Fault, quantity
 from bushel.pixels.headers import BadImage, parse_header
-from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, open_file
+from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, leave_out_empty, open_file
 from bushel.records.manifest import SplitEntry, has_manifest, read_manifest
 from bushel.records.scan import read, scan
 from bushel.storage import AnyPath, as_path, list_files
@@ -73,7 +73,12 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
     files: list[FileInfo] = []
     faults: list[Skipped] = []
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
-    for path in list_files(given):
+    listed = list_files(given)
+    held = set(leave_out_empty(listed))
+    for path in listed:
+        if path not in held:
+            files.append(FileInfo(path=str(path), bytes=0, records=0, compression=None, faults=0))
+            continue
         file = open_file(path)
         records, found = _survey_file(file, survey)
         files.append(
@@ -330,7 +335,7 @@ def costs(
     A `schema` with statistics makes costs exact; `read_at` is the height and width that a model reads images at.
     """
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
-    files = list_files(given)
+    files = leave_out_empty(list_files(given))
     declared = _declared(given) or read_sidecar(files[0])
     picked = files[:: max(1, -(-len(files) // _FILES))]
     known = schema if schema is not None and schema.statistics else _surveyed(picked)

@@ -16,7 +16,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, join_s
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import split_of_shard_file
 from bushel.errors import Fault, FileProblem, MissingName, SchemaMismatch, fault_words
-from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, open_file, parse_elwc
+from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, leave_out_empty, open_file, parse_elwc
 from bushel.records.index import StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.records.scan import payloads, shape_columns, to_column
@@ -85,7 +85,7 @@ def _record_files(given: str | list[str]) -> list[Path]:
             files.extend(list_files(folder))
     if not files:
         raise FileProblem(given if isinstance(given, str) else given[0], "there are no records in this dataset")
-    return files
+    return leave_out_empty(files)
 
 
 @dataclass(frozen=True)

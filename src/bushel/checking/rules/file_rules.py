@@ -11,7 +11,7 @@ from bushel.checking.collect.facts import Data, FileFacts
 from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.errors import Fault, fault_words, readable_size
 from bushel.parallel import map_in_threads
-from bushel.records.files import Skipped
+from bushel.records.files import Skipped, leave_out_empty
 from bushel.records.manifest import ShardEntry
 from bushel.storage import as_path, files_beside
 from bushel.storage.file_kinds import compression_named
@@ -194,6 +194,7 @@ def empty_or_missing_shard(data: Data) -> Iterator[Finding]:
     Example: `train-00003-of-00008.tfrecord` is missing, or has 0 bytes.
     Fix: build the missing shards again, or fetch them.
     Ignore: an empty shard is harmless where records were dealt out at random to more shards than there were records.
+    It is a warning, then: nothing promises records in it, and other shards hold some.
     """
     for problem in data.missing_paths:
         yield Finding(
@@ -201,10 +202,13 @@ def empty_or_missing_shard(data: Data) -> Iterator[Finding]:
         )
     empty = [file for file in data.files if _is_empty(file)]
     if empty:
+        paths = [file.path for file in data.files]
+        are_harmless = not {file.path for file in empty} & set(leave_out_empty(paths))
         yield Finding(
             f"{_in_files(empty)} {'holds' if len(empty) == 1 else 'hold'} no record",
             locations=[Location(file=str(file.path)) for file in empty],
             evidence={"measured": 0, "bytes": sum(file.size for file in empty)},
+            severity="warning" if are_harmless else None,
             help=["check that the writer was closed and found its source, and write again"],
         )
     yield from _missing_shards([file.path for file in data.files])
