@@ -57,3 +57,20 @@ def test_the_image_format_of_the_page_reads_headers() -> None:
 def test_the_transform_of_the_page_changes_samples() -> None:
     negate = block_with("Negate", "bushel.transforms.numbers")["negate"]
     assert negate("x").apply({"x": 2.0}, None)["x"] == -2.0
+
+
+def test_the_rule_about_scripts_of_the_page_finds_its_fault(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    import bushel
+    from bushel.checking.findings import all_rules, rules_as_they_were
+
+    all_rules()
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import numpy as np\nimport keras\nmodel = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])\n"
+        "model.compile('adam', 'mse')\nmodel.fit(np.random.rand(5, 2), np.random.rand(5))\n"
+    )
+    with rules_as_they_were():
+        block_with("too_few_rows", "bushel.checking.running.column_rules")
+        (found,) = bushel.check(script=script, run=True, select=["EXE099"])
+    assert (found.message, found.locations[0].line, found.known) == ("5 rows are trained on", 5, "seen")

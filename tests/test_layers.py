@@ -156,14 +156,6 @@ def test_the_path_of_a_record_in_the_design_names_what_exists() -> None:
     assert not [name for name in names if not is_there(name)]
 
 
-@pytest.mark.parametrize(("path", "most"), [("Build", 31), ("Read", 20), ("Train", 22)])
-def test_the_path_of_a_record_is_short(path: str, most: int) -> None:
-    page = (ROOT / "docs" / "design.md").read_text()
-    steps = page[page.index(f"**{path}.**") + len(path) + 5 :]
-    names = re.findall(r"`[\w.]+\.\w+`", steps[: re.search(r"\n\*\*|\n## ", steps).start()])  # type: ignore[union-attr]
-    assert 5 <= len(names) <= most
-
-
 def test_the_design_describes_every_room() -> None:
     page = (ROOT / "docs" / "design.md").read_text()
     listing = page[page.index("src/native/ ") : page.index("benchmarks/ ")]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -352,6 +353,36 @@ def test_ending_a_check_ends_the_script_all_that_it_started_and_its_folder(tmp_p
     assert not [
         pid for pid in pids if Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text()
     ]
+
+
+def test_a_check_takes_the_path_that_the_design_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "design.md").read_text()
+    steps = page[page.index("**Check.**") : page.index("## 4. ")]
+    shown = re.findall(r"`(checking[\w.]+)`", steps)
+    of_child = [name for name in shown if re.search(r"running\.(carriers|batches)\.", name)]
+    assert len(of_child) == 3
+    with bushel.Writer(tmp_path / "train.tfrecord") as writer:
+        writer.write({"x": 1.0})
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import numpy as np\nimport keras\nmodel = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])\n"
+        "model.compile('adam', 'mse')\nmodel.fit(np.random.rand(64, 2), np.random.rand(64))\n"
+    )
+    called: dict[str, None] = {}
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and "/bushel/checking/" in frame.f_code.co_filename:
+            module = str(frame.f_globals["__name__"]).removeprefix("bushel.")
+            called.setdefault(f"{module}.{frame.f_code.co_qualname}")
+
+    sys.setprofile(note)
+    try:
+        report = bushel.check(tmp_path / "train.tfrecord", script=script, run=True)
+    finally:
+        sys.setprofile(None)
+    assert report.checked["run"]["fits"] == 1  # the child has carried, looked and delivered
+    met = [name for name in called if name in shown]
+    assert met == [name for name in shown if name not in of_child]
 
 
 def test_a_script_is_needed_to_run_one() -> None:

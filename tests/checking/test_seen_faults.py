@@ -263,6 +263,45 @@ CASES = {
         "    for rows, labels in val:\n",
         "    accuracy.reset_state()\n    for rows, labels in val:\n",
     ),
+    "one column of billions": Case(
+        "EXE070", FITTED + "x[:, 2] *= 3e9  # <-\nmodel.fit(x, y)\n", "x[:, 2] *= 3e9", "x[:, 2] *= 2"
+    ),
+    "targets of millions": Case(
+        "EXE071",
+        START + "targets = x.sum(axis=1) * 1e8 + random.normal(size=512)  # <-\nmodel = net(activation=None)\n"
+        "model.compile('adam', 'mse')\nmodel.fit(x, targets)\n",
+        "* 1e8",
+        "* 2",
+    ),
+    "a linear model in many layers": Case(
+        "EXE072",
+        START + "model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8), keras.layers.Dense(8),  # <-\n"
+        "                          keras.layers.Dense(1, 'sigmoid')])\n"
+        "model.compile('adam', 'binary_crossentropy')\nmodel.fit(x, y)\n",
+        "keras.layers.Dense(8), keras.layers.Dense(8)",
+        "keras.layers.Dense(8, 'relu'), keras.layers.Dense(8, 'relu')",
+    ),
+    "labels divided with the pixels": Case(
+        "PIP043",
+        START + "model = net(units=10, activation='softmax')\n"
+        "model.compile('adam', 'sparse_categorical_crossentropy')  # <-\nmodel.fit(x, y / 255)\n",
+        "y / 255",
+        "y",
+    ),
+    "classes under a squared loss": Case(
+        "PIP043",
+        START + "model = net(units=2, activation='softmax')\nmodel.compile('adam', 'mse')  # <-\n"
+        "model.fit(x, keras.utils.to_categorical(y))\n",
+        "'mse'",
+        "'categorical_crossentropy'",
+    ),
+    "one-hot rows of classes that begin at 1": Case(
+        "PIP043",
+        START + "model = net(units=2, activation='softmax')\nmodel.compile('adam', 'categorical_crossentropy')  # <-\n"
+        "model.fit(x, tf.one_hot(y + 1, 2))\n",
+        "y + 1",
+        "y",
+    ),
 }
 QUICK = {"loss that is a score", "records that meet in a layer", "label among the columns", "accuracy of amounts"}
 ALL = [
@@ -284,6 +323,68 @@ def test_the_fault_is_seen_at_its_line_and_the_mended_script_is_quiet(case: Case
     script.write_text(case.code.replace(case.old, case.new, 1))
     quiet = bushel.check(script=script, run=True)
     assert [f"{one.rule} {one.message}" for one in quiet if one.rule == case.rule and one.severity != "info"] == []
+
+
+FROM_ONE = START + (
+    "y = y + 1\n"
+    'model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2, "softmax")])  # <-\n'
+    'model.compile("adam", "sparse_categorical_crossentropy")\n'
+)
+CARRIERS = {
+    "arrays": "model.fit(x, y)\n",
+    "frames": "import pandas as pd\nmodel.fit(pd.DataFrame(x), pd.Series(y))\n",
+    "tf.data": "model.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(32))\n",
+    "PyDataset": (
+        "class Rows(keras.utils.PyDataset):\n    def __len__(self):\n        return 16\n    def __getitem__(self, i):\n"
+        "        return x[i * 32 : i * 32 + 32], y[i * 32 : i * 32 + 32]\nmodel.fit(Rows())\n"
+    ),
+    "Sequence": (
+        "class Rows(keras.utils.Sequence):\n    def __len__(self):\n        return 16\n    def __getitem__(self, i):\n"
+        "        return x[i * 32 : i * 32 + 32], y[i * 32 : i * 32 + 32]\nmodel.fit(Rows())\n"
+    ),
+    "generator": (
+        "def rows():\n    while True:\n        for i in range(16):\n"
+        "            yield x[i * 32 : i * 32 + 32], y[i * 32 : i * 32 + 32]\n"
+        "model.fit(rows(), steps_per_epoch=16)\n"
+    ),
+    "ImageDataGenerator": (
+        "from tensorflow.keras.preprocessing.image import ImageDataGenerator\n"
+        "images = random.normal(size=(512, 8, 8, 3))\nmodel = keras.Sequential([keras.Input((8, 8, 3)),\n"
+        "    keras.layers.Flatten(), keras.layers.Dense(2, 'softmax')])  # <-\n"
+        "model.compile('adam', 'sparse_categorical_crossentropy')\n"
+        "model.fit(ImageDataGenerator().flow(images, y, batch_size=32), epochs=2)\n"
+    ),
+}
+QUICK_CARRIERS = {"PyDataset", "generator"}
+
+
+@pytest.mark.parametrize(
+    "carrier", [pytest.param(one, marks=[] if one in QUICK_CARRIERS else [pytest.mark.scripts]) for one in CARRIERS]
+)
+def test_labels_are_looked_at_whatever_carries_them(carrier: str, tmp_path: Path) -> None:
+    if carrier == "frames":
+        pytest.importorskip("pandas")
+    script = tmp_path / "train.py"
+    code = FROM_ONE + CARRIERS[carrier]
+    script.write_text(code)
+    marked = {number for number, line in enumerate(code.splitlines(), 1) if line.endswith("# <-")}
+    (found,) = [one for one in bushel.check(script=script, run=True) if one.severity == "error"]
+    assert found.rule == "PIP051"
+    assert found.message == "labels range from 1 to 2, but the last layer has 2 outputs"
+    assert "label value of 2" in found.evidence["error"]  # what Keras raises is told with its cause
+    assert {place.line for place in found.locations} & marked
+    script.write_text(code.replace("y = y + 1\n", ""))
+    assert [
+        f"{one.rule} {one.message}" for one in bushel.check(script=script, run=True) if one.severity == "error"
+    ] == []
+
+
+def test_records_that_two_objects_of_a_class_give_are_compared(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(FITTED + CARRIERS["PyDataset"].replace("fit(Rows())", "fit(Rows(), validation_data=Rows())"))
+    (found,) = [one for one in bushel.check(script=script, run=True) if one.severity == "error"]
+    assert (found.rule, found.known) == ("PIP018", "seen")
+    assert "512 of 512 records of validation are also trained on" in found.message
 
 
 def test_every_rule_that_a_run_answers_has_a_real_run() -> None:

@@ -524,14 +524,13 @@ def joined_twins(findings: Sequence[Finding]) -> list[Finding]:
     joined: list[Finding] = []
     used: list[Finding] = []
     for one in findings:
-        ways = (one.rule, rules[one.rule].measured_by) if one.rule in rules and one.known != "seen" else ()
+        raised = rules[one.rule].measured_by if one.rule in rules else None
+        ways = (raised,) if one.known == "seen" else (one.rule, raised)
         twin = next((other for other in seen if other.rule in ways and _lines(one) & _lines(other)), None)
         if twin is not None:
             used.append(twin)
-            joined.append(_joined_twin(one, twin))
-        elif one.known != "seen":
-            joined.append(one)
-    return joined + [one for one in seen if not any(one is other for other in used)]
+        joined.append(_joined_twin(one, twin) if twin is not None else one)
+    return [one for one in joined if not any(one is other for other in used)]
 
 
 def _joined_twin(said: Finding, happened: Finding) -> Finding:

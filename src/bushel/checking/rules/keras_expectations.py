@@ -84,6 +84,12 @@ def _labels(pair: Pair) -> Misfit | None:
         return Misfit("labels", f"labels are one-hot rows, but {loss} takes class numbers", f"use {CATEGORICAL[0]}")
     if loss in CATEGORICAL and labels == "numbers":
         return Misfit("labels", f"labels are class numbers, but {loss} takes one-hot rows", f"use {SPARSE[0]}")
+    if loss in SPARSE and labels == "amounts" and pair.units != 1:
+        message = f"labels are fractions from {low:.3g} to {high:.3g}, but {loss} takes class numbers"
+        return Misfit("labels", message, "leave labels as they are: scale the inputs only")
+    if loss in SQUARED and labels == "one_hot" and pair.activation == "softmax":
+        message = f"classes are compared by {loss}, whose gradient through softmax vanishes where the model is wrong"
+        return Misfit("labels", message, f"use {CATEGORICAL[0]}", severity="warning", confidence="likely")
     if loss in BINARY and labels == "numbers" and units is not None and units > 1:
         return Misfit("labels", f"class numbers are compared with {units} outputs under {loss}", f"use {SPARSE[0]}")
     if loss in BINARY and labels == "numbers" and units == 1 and (high > 1 or low < 0):

@@ -587,7 +587,7 @@ def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit
             f"{overlap['shared']:,} of {overlap['val']:,} records of validation are also trained on: records were "
             "repeated before they were split",
             *run.lines_of(r"repeat|choice|resample|concat|tile|SMOTE|OverSampler"),
-            *(run.made_before(place)[:2] if train.get("arrays") else ()),
+            *(run.made_before(place, given=True)[:2] if train.get("arrays") else ()),
             run.keyword(place, "validation_data") if place else None,
             help="split first, and repeat records of the train part alone",
         )

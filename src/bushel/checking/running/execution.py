@@ -17,8 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bushel.checking.collect.facts import Data
 from bushel.checking.findings import Confidence, Finding, Location, Severity
+from bushel.checking.program import DeliveredData
 from bushel.checking.running.processes import Ended, ExecutionLimits, run_watched, start_warm
 from bushel.checking.script.followed_script import Script, read_script
 from bushel.errors import BushelError
@@ -67,6 +70,12 @@ class Execution:
     def fits(self) -> list[Event]:
         """Calls of `fit`."""
         return list(self.of("fit"))
+
+    def deliveries(self) -> Iterator[tuple[Event, DeliveredData]]:
+        """Calls of `fit`, with the account of what each was given."""
+        for fit in self.fits:
+            if fit.get("delivery"):
+                yield fit, msgspec.convert(fit["delivery"], DeliveredData)
 
     @cached_property
     def loop(self) -> Event | None:
@@ -243,13 +252,16 @@ class Execution:
         numbers = range(node.lineno, (node.end_lineno or node.lineno) + 1)
         return [(spot[0], n, "") for n in numbers if re.search(pattern, lines[n - 1].partition("#")[0])]
 
-    def made_before(self, spot: Spot) -> list[Spot]:
-        """The statements before a place that make or change something that is named there, the last one first."""
+    def made_before(self, spot: Spot, *, given: bool = False) -> list[Spot]:
+        """The statements before a place that make or change something that is named there, the last one first.
+
+        With `given`, what the call there is given, and not what it is called on.
+        """
         statement = next(self.nodes(spot), None)
         script = self.script_of(spot[0]) if spot else None
         if not isinstance(statement, ast.stmt) or script is None or not spot:
             return []
-        names = _names_in(statement)
+        names = _names_given(statement) if given else _names_in(statement)
         around = [
             node for node in ast.walk(script.tree)
             if isinstance(node, ast.FunctionDef) and node.lineno <= statement.lineno <= (node.end_lineno or 0)
@@ -257,7 +269,8 @@ class Execution:
         scope: ast.AST = max(around, key=lambda node: node.lineno, default=script.tree)
         earlier = [
             node.lineno for node in ast.walk(scope)
-            if isinstance(node, ast.Assign | ast.Expr) and node.lineno < statement.lineno and _makes(node) & names
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr)
+            and node.lineno < statement.lineno and _makes(node) & names
         ]  # fmt: skip
         return [(spot[0], line, "") for line in sorted(earlier)[::-1]]
 
@@ -292,7 +305,8 @@ class Execution:
         known = [(spot, place) for spot in spots if (place := self.location(spot)) is not None]
         locations = list(dict.fromkeys(place for _, place in known))
         if not locations:
-            locations = [Location(file=str(self.script.path), line=1, column=1)]
+            known = [(spot, place) for spot in self._trained_at() if (place := self.location(spot)) is not None]
+            locations = [place for _, place in known] or [Location(file=str(self.script.path), line=1, column=1)]
         code = self.code(known[0][0]) if known else None
         shown = {name: self._as_named(value) for name, value in evidence.items() if value is not None}
         return Finding(
@@ -303,6 +317,11 @@ class Execution:
             evidence=({"code": code} if code else {}) | shown,
             help=self._as_named([help] if isinstance(help, str) and help else list(help)),
         )
+
+    def _trained_at(self) -> list[Spot]:
+        """Where what is trained on is made, and where it is given to `fit`: of arrays nothing else is known."""
+        places = [fit["place"] for fit in self.fits if fit.get("place")][:1]
+        return [spot for place in places for spot in (*self.made_before(place, given=True)[:1], place)]
 
     def _as_named(self, value: Any) -> Any:
         """Text with the user's own paths in place of those of the copy, and of what the script wrote elsewhere."""
@@ -357,10 +376,18 @@ def _names_in(node: ast.AST) -> set[str]:
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
 
 
-def _makes(node: ast.Assign | ast.Expr) -> set[str]:
+def _names_given(node: ast.AST) -> set[str]:
+    """The names in the arguments of the calls in a statement."""
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+    given = [one for call in calls for one in (*call.args, *(keyword.value for keyword in call.keywords))]
+    return {name for one in given for name in _names_in(one)}
+
+
+def _makes(node: ast.Assign | ast.AugAssign | ast.Expr) -> set[str]:
     """The names that a statement gives a value; of a call such as `model.add(...)`, the one that it is called on."""
-    if isinstance(node, ast.Assign):
-        return {part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+    if isinstance(node, ast.Assign | ast.AugAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
     called = node.value.func if isinstance(node.value, ast.Call) else None
     return {called.value.id} if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) else set()
 

@@ -177,6 +177,15 @@ def _remember(name: str, dataset: Any, inputs: list[Any], arguments: dict[str, A
     return link
 
 
+def remember_source(name: str, dataset: Any, function: Any) -> None:
+    """Write down a dataset that is made of batches of the user's own, and the function that makes them."""
+    place = user_place()
+    if place is not None:
+        link = Link(len(_by_id) + 1, name, place, [], {}, dataset, function)
+        _by_id[id(dataset)] = link
+        seen.tell("link", **link.facts())
+
+
 def _randomness(dataset: Any) -> str | None:
     """Whether the function of a link draws random numbers, by the operations of its graph."""
     wrapped = getattr(dataset, "_map_func", None)

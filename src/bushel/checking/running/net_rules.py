@@ -266,7 +266,7 @@ def integers_wrap_around(run: Execution) -> Iterator[Finding]:
 def _array_spots(run: Execution, look: Event) -> list[Spot]:
     """The lines that make or change the arrays of a training, the last one first, and the call that it is given to."""
     fits = [fit["place"] for fit in run.fits if look.get("arrays") and look in (fit.get("train"), fit.get("val"))]
-    return [spot for place in fits[:1] for spot in (*run.made_before(place)[:4], place)]
+    return [spot for place in fits[:1] for spot in (*run.made_before(place, given=True)[:3], place)]
 
 
 @rule("EXE033", "not-a-number", needs="execution", rank=40)

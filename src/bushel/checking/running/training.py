@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from bushel.checking.running import links, watched_steps
-from bushel.checking.running.batches import Look, array_facts, label_facts, look_at, overlap
+from bushel.checking.running.batches import Look, array_facts, label_facts, overlap
+from bushel.checking.running.carriers import Carried, carry, deliver
 from bushel.checking.running.failures import tell_failure
 from bushel.checking.running.user_code import seen, steps, user_place
 from bushel.checking.running.watched_models import model_facts, number_of, probe
@@ -144,47 +145,20 @@ def _metric_name(metric: Any) -> str:
     return f"{name} of rows" if getattr(metric, "sparse_y_pred", True) is False else name
 
 
-def _as_look(x: Any, y: Any, batch_size: Any, role: str) -> Look | None:
-    """A look at whatever fit is given."""
-    import tensorflow as tf
-
-    if isinstance(x, tf.data.Dataset):
-        links.note_use(x, role)
-        return look_at(x, role)
-    if (
-        x is None
-        or hasattr(x, "__next__")
-        or (hasattr(x, "__getitem__") and hasattr(x, "__len__") and hasattr(x, "on_epoch_end"))
-    ):
-        return None
-    try:
-        with links.quietly():
-            pair = (_tensors(tf, x), _tensors(tf, y)) if y is not None else (_tensors(tf, x),)
-            dataset = tf.data.Dataset.from_tensor_slices(pair).batch(batch_size or 32)
-    except Exception:
-        return None
-    look = look_at(dataset, role)
-    look.facts["arrays"] = True
-    return look
-
-
-def _tensors(tf: Any, value: Any) -> Any:
-    return tf.nest.map_structure(lambda part: part.to_numpy() if hasattr(part, "to_numpy") else part, value)
-
-
 def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
-    import tensorflow as tf
 
     place = user_place()
     loops.fits += 1
     seen.tell("stage", doing="fit", place=place)
     x, y, batch_size = given.get("x"), given.get("y"), given.get("batch_size")
-    train = _as_look(x, y, batch_size, "train")
+    carried = carry(x, y, batch_size, "train")
+    train = carried.look if carried is not None else None
     validation = given.get("validation_data")
     val_x, val_y = (validation, None)
     if isinstance(validation, tuple | list):
         val_x, val_y = validation[0], validation[1] if len(validation) > 1 else None
-    val = _as_look(val_x, val_y, given.get("validation_batch_size") or batch_size, "val") if val_x is not None else None
+    held_out = carry(val_x, val_y, given.get("validation_batch_size") or batch_size, "val")
+    val = held_out.look if held_out is not None else None
     facts = {
         "place": place,
         "compiled": _compiled_again(model),
@@ -197,27 +171,13 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
         "overlap": overlap(train, val) if train and val and train is not val else None,
         "before": _trained_before(model, val) if val is not train else None,
         "split": _split_facts(given),
+        "delivery": deliver(carried, "train", place) if carried is not None else None,
     }
     total = _total_steps(given, train)
     if train is not None and train.facts["batches"] == 0:
         seen.tell("fit", **facts, model=model_facts(model, steps=total), failed="no batches", probe=None)
         raise SystemExit(0)
-    capped = given | {
-        "epochs": (given.get("initial_epoch") or 0) + 1,
-        "verbose": 0,
-        "initial_epoch": given.get("initial_epoch") or 0,
-    }
-    capped["callbacks"] = [c for c in _listed(given.get("callbacks")) if type(c).__name__ != "TensorBoard"] or None
-    if isinstance(x, tf.data.Dataset):
-        with links.quietly():
-            capped["x"] = x.take(FIT_BATCHES)
-        capped["steps_per_epoch"] = None
-    elif train is not None and not given.get("validation_split"):
-        capped |= _fewer_rows(tf, x, y, FIT_BATCHES * (batch_size or 32), given)
-    if isinstance(validation, tf.data.Dataset):
-        with links.quietly():
-            capped["validation_data"] = validation.take(FIT_BATCHES)
-        capped["validation_steps"] = None
+    capped = _cut_short(given, carried, held_out)
     try:
         history = run(**capped)
     except Exception as error:
@@ -230,7 +190,7 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
     kept["train"] |= set(train.digests) if train is not None else set()
     kept["val"] |= set(val.digests) if val is not None else set()
     probed = None
-    if train is not None and _is_to_be_probed(described):
+    if train is not None and train.batches and _is_to_be_probed(described):
         seen.tell("stage", doing="probe", place=place)
         try:
             probed = probe(model, train.batches[0], train.dataset, set(watched_steps.owners()))
@@ -239,6 +199,32 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
     logs = {name: [float(v) for v in values if np.ndim(v) == 0] for name, values in history.history.items()}
     seen.tell("fit", **facts, model=described, failed=None, probe=probed, logs=logs)
     return history
+
+
+def _cut_short(given: dict[str, Any], carried: Carried | None, held_out: Carried | None) -> dict[str, Any]:
+    """The arguments of `fit` for one epoch of a few batches."""
+    import tensorflow as tf
+
+    x, y, batch_size = given.get("x"), given.get("y"), given.get("batch_size")
+    begun, validation = given.get("initial_epoch") or 0, given.get("validation_data")
+    capped = given | {"epochs": begun + 1, "verbose": 0, "initial_epoch": begun}
+    capped["callbacks"] = [c for c in _listed(given.get("callbacks")) if type(c).__name__ != "TensorBoard"] or None
+    if isinstance(x, tf.data.Dataset):
+        with links.quietly():
+            capped["x"] = x.take(FIT_BATCHES)
+        capped["steps_per_epoch"] = None
+    elif carried is not None and carried.carrier in ("PyDataset", "generator"):
+        capped |= carried.fewer | {"steps_per_epoch": min(given.get("steps_per_epoch") or FIT_BATCHES, FIT_BATCHES)}
+    elif carried is not None and not given.get("validation_split"):
+        capped |= _fewer_rows(tf, x, y, FIT_BATCHES * (batch_size or 32), given)
+    if isinstance(validation, tf.data.Dataset):
+        with links.quietly():
+            capped["validation_data"] = validation.take(FIT_BATCHES)
+        capped["validation_steps"] = None
+    elif held_out is not None and held_out.carrier in ("PyDataset", "generator"):
+        capped["validation_data"] = held_out.fewer.get("x", validation)
+        capped["validation_steps"] = min(given.get("validation_steps") or FIT_BATCHES, FIT_BATCHES)
+    return capped
 
 
 def _is_unfrozen(model: Any) -> list[int] | None:
@@ -385,8 +371,12 @@ def _evaluate(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any
 
     place, x = user_place(), given.get("x")
     seen.tell("stage", doing="evaluate", place=place)
-    look = _as_look(x, given.get("y"), given.get("batch_size"), "evaluate")
-    if isinstance(x, tf.data.Dataset):
+    carried = carry(x, given.get("y"), given.get("batch_size"), "evaluate")
+    look = carried.look if carried is not None else None
+    if carried is not None and carried.carrier in ("PyDataset", "generator"):
+        steps_asked = given.get("steps")
+        given |= carried.fewer | {"steps": min(steps_asked or EVALUATE_BATCHES, EVALUATE_BATCHES)}
+    elif isinstance(x, tf.data.Dataset):
         with links.quietly():
             given["x"] = x.take(EVALUATE_BATCHES)
         steps_asked = given.pop("steps", None)
@@ -414,7 +404,9 @@ def _predict(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
 
     place, x = user_place(), given.get("x")
     seen.tell("stage", doing="predict", place=place)
-    look = _as_look(x, None, given.get("batch_size"), "predict")
+    carried = carry(x, None, given.get("batch_size"), "predict")
+    look = carried.look if carried is not None else None
+    given |= carried.fewer if carried is not None else {}
     given["verbose"] = 0
     seen.tell(
         "predict",
