@@ -15,7 +15,8 @@ SOURCE = ROOT / "src" / "bushel"
 
 # In the order of the data flow; rooms of one line do not know each other.
 ROOMS = [
-    ["errors", "printing"],
+    ["errors"],
+    ["printing"],
     ["parallel", "local_server"],
     ["storage"],
     ["data"],

@@ -1,12 +1,14 @@
 """Tables for people, and what results look like at a prompt and in a notebook."""
 
 import importlib
+import json
 
 import numpy as np
 import pytest
 
 import bushel
-from bushel.printing import html_table, text_table
+from bushel.errors import printable
+from bushel.printing import html_table, markdown_text, text_table
 
 
 def test_a_table_aligns_numbers_to_the_right() -> None:
@@ -64,3 +66,32 @@ def test_names_that_moved_say_where_they_are_now(room: str, old: str, new: str) 
     assert getattr(module, new).__name__ == new
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = module.nothing
+
+
+HOSTILE = "a\x1b[31mb\rc\u202ed\u2066\x9be\u200bf\u2028g\x7f"
+
+
+@pytest.mark.parametrize("form", ["lines", "line", "json"])
+def test_what_data_brought_is_shown_and_never_obeyed(form):
+    shown = printable(HOSTILE, form=form)
+    assert shown.isprintable()
+    assert shown.startswith("a\\u001b[31mb" if form == "json" else "a\\x1b[31mb")
+    if form == "json":
+        assert json.loads(f'"{shown}"') == HOSTILE
+
+
+def test_text_of_all_scripts_stays_as_it_is():
+    for text in ("é", "日本\u3000語", "\u0645\u06cc\u200c\u062e", "👩\u200d🚀", "a\xa0b"):
+        assert printable(text) == text
+    assert printable("a\n\tb") == "a\n\tb"
+    assert printable("a\n\tb", form="line") == "a\\n\\tb"
+
+
+def test_tables_html_and_markdown_escape_what_data_brought():
+    for made in (
+        *text_table(("a", HOSTILE), [(HOSTILE, "1")]),
+        html_table((HOSTILE,), [(HOSTILE,)]),
+        markdown_text(HOSTILE),
+    ):
+        assert made.isprintable()
+    assert markdown_text("a|b\n<i>[x](y)") == "a\\|b &lt;i&gt;\\[x\\](y)"

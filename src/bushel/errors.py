@@ -7,12 +7,14 @@ errors can be pickled, because workers raise them.
 from __future__ import annotations
 
 import difflib
+import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Literal
 
 __all__ = [
     "BushelError",
@@ -286,12 +288,29 @@ def missing_package(package: str, *, extra: str, purpose: str) -> ImportError:
     return ImportError(f'{purpose} needs {package}: pip install "bushel[{extra}]"')
 
 
-def printable(text: str) -> str:
-    """Text without control characters, which names in data may hold and a terminal would obey."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+def printable(text: str, *, form: Literal["lines", "line", "json"] = "lines") -> str:
+    """Text that data brought, as it may be shown anywhere: the one function for terminals, logs, Markdown and HTML.
+
+    Characters that a terminal obeys, that reverse or hide the text around them, or that nobody sees are written as
+    Python writes them, or as JSON does. Newlines and tabs stay, unless the text must be one `line`.
+    """
+    if text.isprintable():
+        return text
+    kept = "" if form == "line" else "\n\t"
+    return "".join(char if char in kept or _is_shown(char) else _written(char, form) for char in text)
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_JOINERS = "\u200c\u200d"  # which Persian, Hindi and emoji need
+
+
+def _is_shown(char: str) -> bool:
+    return char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs"
+
+
+def _written(char: str, form: str) -> str:
+    if form != "json":
+        return ascii(char)[1:-1]
+    return json.dumps(char)[1:-1] if ord(char) != 0x7F else "\\u007f"
 
 
 def quantity(count: int, noun: str) -> str:

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Literal
 
-__all__ = ["Series", "bars", "chart", "html_page", "html_table", "lines", "text_table", "ticks"]
+from bushel.errors import printable
+
+__all__ = [
+    "Series",
+    "bars",
+    "chart",
+    "escape",
+    "html_page",
+    "html_table",
+    "lines",
+    "markdown_text",
+    "text_table",
+    "ticks",
+]
 
 Row = Sequence[str]
 
 
+def escape(text: str, quote: bool = True) -> str:
+    """Text that data brought as HTML: neither tags, nor characters that reverse or hide what is around them."""
+    return html.escape(printable(text), quote)
+
+
+def markdown_text(text: str) -> str:
+    """Text that stays text in Markdown: no HTML, no links, no new cells or lines."""
+    shown = html.escape(printable(text.replace("\n", " ").replace("\r", " "), form="line"), quote=False)
+    return re.sub(r"[\\|*_`\[\]#!]", r"\\\g<0>", shown)
+
+
 def text_table(head: Row, rows: Sequence[Row], *, numbers: bool = True) -> Iterator[str]:
     """Lines of a table. The first column is aligned to the left, the others to the right if they hold numbers."""
-    table = [head, *rows]
+    table = [[printable(text, form="line") for text in row] for row in (head, *rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(head))]
     for row in table:
         first, *rest = zip(row, widths, strict=True)

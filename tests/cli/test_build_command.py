@@ -220,3 +220,21 @@ def test_the_same_command_again_says_that_there_is_nothing_to_do(tmp_path: Path)
         0,
         f"{tmp_path / 'out'}: nothing to do: this recipe built it, and its source has not changed since\n",
     )
+
+
+def test_names_of_classes_are_shown_and_not_obeyed_by_a_terminal(tmp_path: Path) -> None:
+    hostile = "b\x1b[8mhidden\x1b[0m\rover\u202e"
+    (tmp_path / "rows.csv").write_bytes(f'text,label\na,"{hostile}"\nb,c\nc,c\n'.encode())
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "bushel", "build", "rows.csv", "out", "--workers", "1"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=theirs, stderr=subprocess.DEVNULL) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # the other end is closed
+            while piece := os.read(ours, 65536):
+                shown += piece
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"b\\x1b[8mhidden\\x1b[0m\\rover\\u202e" in shown
+    assert b"\x1b" not in shown
+    assert b"\r" not in shown.replace(b"\r\n", b"")

@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from bushel import __version__
 from bushel.checking.findings import SEVERITIES, Finding, Rule, all_rules, count_of_things
+from bushel.errors import printable
 
 _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
@@ -172,8 +173,7 @@ def _code_lines(finding: Finding) -> Iterator[str]:
 
 
 def _printable(text: str) -> str:
-    """What a terminal can be given: data must not move the cursor."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    return printable(text, form="line")
 
 
 def _plain(value: Any) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from bushel import __version__
+from bushel.cli.output import say
 
 # The module of each command, loaded when it is called, so that `bushel --help` stays fast.
 _COMMANDS = {
@@ -46,7 +47,7 @@ class _Terminal:
     """
 
     is_needed = True
-    passes = r"[0-9;]{0,20}m"  # after an escape and a bracket
+    passes = r"\x1b\[[0-9;]{0,20}m"  # to a terminal
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -57,8 +58,8 @@ class _Terminal:
 
     def write(self, text: str) -> int:
         """Write text."""
-        kept = rf"(?!\x1b\[(?:{self.passes}))" if self._stream.isatty() else ""
-        shown = re.sub(kept + _CONTROL, lambda found: f"\\x{ord(found[0]):02x}", text)
+        kept = rf"\r\n|{self.passes}" if self._stream.isatty() else r"\r\n"
+        shown = re.sub(_CONTROL.replace("{kept}", kept), lambda found: f"\\x{ord(found[0]):02x}", text)
         return int(self._try(lambda: self._stream.write(shown)) or len(text))
 
     def flush(self) -> None:
@@ -84,7 +85,7 @@ class _Log(_Terminal):
     """Where progress and messages go: whoever stops reading them does not stop the work. The codes of its bar pass."""
 
     is_needed = False
-    passes = r"[0-9;]{0,20}m|\?25[hl]|K|2K|\d*[AG]"
+    passes = r"\x1b\[(?:[0-9;]{0,20}m|\?25[hl]|K|2K|\d*[AG])|\r"
 
 
 class _ResultsLost(Exception):
@@ -96,7 +97,7 @@ class _ResultsLost(Exception):
 
 
 # Control characters, and those that reverse the text around them.
-_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+_CONTROL = r"(?!{kept})[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 class _Commands(click.Group):
@@ -140,7 +141,7 @@ class _Commands(click.Group):
                 raise
             fail(error.on_command_line if isinstance(error, BushelError) else str(error))
         except KeyboardInterrupt:
-            click.echo("bushel: stopped", err=True)
+            say("bushel: stopped", err=True)
             sys.exit(130)
         except MemoryError as error:
             fail(f"there is not enough memory: {str(error).lower() or 'it ran out'}")
@@ -150,7 +151,7 @@ class _Commands(click.Group):
             fail("what was read is nested too deeply")
         except _ResultsLost as lost:
             if not lost.is_unread:
-                click.echo(f"bushel: {lost}", err=True)
+                say(f"bushel: {lost}", err=True)
             sys.exit(1)
         except OSError as error:
             fail(f"{error.filename or 'bushel'}: {(error.strerror or str(error)).lower()}")
@@ -158,7 +159,7 @@ class _Commands(click.Group):
 
 def fail(message: str) -> None:
     """Print what is wrong and exit with code 2."""
-    click.echo(f"bushel: {message}", err=True)
+    say(f"bushel: {message}", err=True)
     sys.exit(2)
 
 
@@ -168,14 +169,14 @@ def _show_version(ctx: click.Context) -> None:
     from bushel.pixels.codecs import CODEC_WORDS, decoders
     from bushel.records import index, manifest
 
-    click.echo(f"bushel {__version__}")
-    click.echo(f"core: {Path(str(_native.__file__)).name}, Python {platform.python_version()}")
-    click.echo(f"formats: datasets {manifest.FORMAT}, indexes {index.FORMAT}")
-    click.echo(CODEC_WORDS.format(**decoders()))
+    say(f"bushel {__version__}")
+    say(f"core: {Path(str(_native.__file__)).name}, Python {platform.python_version()}")
+    say(f"formats: datasets {manifest.FORMAT}, indexes {index.FORMAT}")
+    say(CODEC_WORDS.format(**decoders()))
     there, missing = parts()
-    click.echo("extras: " + (", ".join(f"{extra} ({found})" for extra, found in there.items()) or "none"))
+    say("extras: " + (", ".join(f"{extra} ({found})" for extra, found in there.items()) or "none"))
     if missing:
-        click.echo(f'not installed: {", ".join(missing)}; to add some: pip install "bushel[{missing[0]},…]"')
+        say(f'not installed: {", ".join(missing)}; to add some: pip install "bushel[{missing[0]},…]"')
     ctx.exit()
 
 
@@ -214,7 +215,7 @@ def completion(shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(cli, {}, "bushel", "_BUSHEL_COMPLETE").source())
+    say(kind(cli, {}, "bushel", "_BUSHEL_COMPLETE").source())
 
 
 def main() -> None:
@@ -224,4 +225,4 @@ def main() -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    click.echo(f"note: {message}", err=True)
+    say(f"note: {message}", err=True)

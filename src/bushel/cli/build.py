@@ -25,6 +25,7 @@ from bushel.cli.flags import (
     show_progress,
     trust_flag,
 )
+from bushel.cli.output import say, say_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,10 +93,10 @@ def build(
                 warnings.simplefilter("always", WaitingWarning)
                 built = bushel.build_recipe(recipe, out, run=run)
         except TooManyRefused as error:
-            click.echo(f"bushel: {error.on_command_line}", err=True)
+            say(f"bushel: {error.on_command_line}", err=True)
             sys.exit(1)
         except KeyboardInterrupt as stopped:
-            click.echo(f"bushel: stopped{stopped}", err=True)
+            say(f"bushel: stopped{stopped}", err=True)
             sys.exit(130)
     _show_built(built, as_json=as_json)
     if timings and not as_json:
@@ -160,7 +161,7 @@ def _show_plan(outline: Outline, *, as_json: bool) -> None:
         _print_json(outline)
         return
     time_needed = f"about {outline.seconds:,.0f} s" if outline.seconds >= 1 else "less than a second"
-    click.echo(f"{quantity(outline.samples, 'sample')}, about {readable_size(outline.bytes)}, {time_needed}\n")
+    say(f"{quantity(outline.samples, 'sample')}, about {readable_size(outline.bytes)}, {time_needed}\n")
     rows = [
         (name, f"{facts['samples']:,}", f"{facts['shards']:,}", f"about {readable_size(facts['bytes'])}")
         for name, facts in outline.splits.items()
@@ -169,7 +170,7 @@ def _show_plan(outline: Outline, *, as_json: bool) -> None:
     _print_classes(outline.classes)
     _print_counted(outline.counted)
     for problem in outline.problems:
-        click.echo(f"problem: {problem}")
+        say(f"problem: {problem}")
 
 
 def _show_built(built: Built, *, as_json: bool) -> None:
@@ -181,19 +182,19 @@ def _show_built(built: Built, *, as_json: bool) -> None:
         _print_json(built)
         return
     if not built.samples and built.problems:
-        click.echo(f"{built.path}: nothing was added")
+        say(f"{built.path}: nothing was added")
         for problem in built.problems:
-            click.echo(f"problem: {problem}")
+            say(f"problem: {problem}")
         return
     if not built.samples and not built.manifest.generation:
-        click.echo(f"{built.path}: nothing to do: this recipe built it, and its source has not changed since")
+        say(f"{built.path}: nothing to do: this recipe built it, and its source has not changed since")
         return
     rate = f"{built.samples / built.seconds:,.0f} samples/s, {readable_size(built.bytes / built.seconds)}/s"
     shards = sum(len(split.shards) for split in built.manifest.splits.values())
     added = f", {built.records:,} of them new" if built.manifest.generation else ""
     total = sum(split.records for split in built.manifest.splits.values())
     made = f"{quantity(total, 'record')}{added} in {quantity(shards, 'shard')}"
-    click.echo(f"{built.path}: {made}, {built.seconds:.1f} s ({rate})\n")
+    say(f"{built.path}: {made}, {built.seconds:.1f} s ({rate})\n")
     rows = [
         (name, f"{split.records:,}", f"{len(split.shards):,}", readable_size(split.bytes))
         for name, split in built.manifest.splits.items()
@@ -204,7 +205,7 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     counts = {name: split.label_counts for name, split in built.manifest.splits.items()}
     numbers = built.manifest.recipe.get("source", {}).get("classes") or {}  # of annotated objects, by their names
     if label is not None and are_numbers(label, counts):
-        click.echo(f"\nnote: {label.feature!r} holds numbers rather than classes")
+        say(f"\nnote: {label.feature!r} holds numbers rather than classes")
     else:
         _print_classes(counts, weights, {str(number): f"{number} {name}" for name, number in numbers.items()})
     _print_costs(built.path)
@@ -212,13 +213,13 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     if built.manifest.label is None:
         _print_no_label(built.manifest)
     for problem in built.problems:
-        click.echo(f"problem: {problem}")
+        say(f"problem: {problem}")
     if built.narrowed:
         said = ", ".join(f"{name} (by up to {by:.2g})" for name, by in list(built.narrowed.items())[:5])
         more = f" and {len(built.narrowed) - 5} more" if len(built.narrowed) > 5 else ""
-        click.echo(f"note: floats narrowed to float32: {said}{more}")
+        say(f"note: floats narrowed to float32: {said}{more}")
     if why := why_not_described(built.manifest):
-        click.echo(f"note: TensorFlow Datasets cannot read this folder: {why}")
+        say(f"note: TensorFlow Datasets cannot read this folder: {why}")
     if built.refused:
         _print_refused(built)
 
@@ -229,15 +230,13 @@ def _print_no_label(manifest: Manifest) -> None:
 
     features = (manifest.raw or manifest.schema).features
     if likely := likely_label(features):
-        click.echo(f"note: no label: there is no column 'label'; is it {likely!r}? Then: --label {likely} --overwrite")
+        say(f"note: no label: there is no column 'label'; is it {likely!r}? Then: --label {likely} --overwrite")
     elif manifest.recipe.get("source", {}).get("kind") == "webdataset":
-        click.echo(
-            "note: no label: no sample has a .cls file; if folders in the tar name classes, unpack it: `tar -xf FILE`"
-        )
+        say("note: no label: no sample has a .cls file; if folders in the tar name classes, unpack it: `tar -xf FILE`")
     elif "image" in features:
-        click.echo("note: no label: put the images of a class into a folder of its name, or use --set labels=FILE.csv")
+        say("note: no label: put the images of a class into a folder of its name, or use --set labels=FILE.csv")
     else:
-        click.echo("note: no label: there is no column 'label', and --label COL names none")
+        say("note: no label: there is no column 'label', and --label COL names none")
 
 
 def _print_refused(built: Built) -> None:
@@ -247,12 +246,12 @@ def _print_refused(built: Built) -> None:
 
     path = as_path(built.path) / QUARANTINE_NAME
     share = built.refused / max(built.samples, 1)
-    click.echo(f"refused: {built.refused:,} of {quantity(built.samples, 'sample')} ({share:.2%}), each named in {path}")
+    say(f"refused: {built.refused:,} of {quantity(built.samples, 'sample')} ({share:.2%}), each named in {path}")
     reasons = Counter(f"{entry.stage}: {entry.reason}" for entry in read_quarantine(path))
     for reason, count in reasons.most_common(3):
-        click.echo(f"  {quantity(count, 'time')}: {reason}")
+        say(f"  {quantity(count, 'time')}: {reason}")
     if len(reasons) > 3:
-        click.echo(f"  and {quantity(len(reasons) - 3, 'more reason')}")
+        say(f"  and {quantity(len(reasons) - 3, 'more reason')}")
 
 
 def _print_classes(
@@ -261,7 +260,7 @@ def _print_classes(
     classes = list(dict.fromkeys(name for split in counts.values() for name in split))
     if not classes:
         return
-    click.echo()
+    say()
     shown = classes if len(classes) <= 20 else classes[:19]
     rows = [(name, *(f"{split.get(name, 0):,}" for split in counts.values())) for name in shown]
     head = ("class", *counts)
@@ -271,7 +270,7 @@ def _print_classes(
     rows = [((names or {}).get(row[0], row[0]), *row[1:]) for row in rows]
     _print_table(head, rows)
     if len(shown) < len(classes):
-        click.echo(f"and {len(classes) - len(shown):,} more classes")
+        say(f"and {len(classes) - len(shown):,} more classes")
 
 
 def _print_costs(path: str) -> None:
@@ -281,28 +280,28 @@ def _print_costs(path: str) -> None:
 
     spent = bushel.costs(path)
     shown = spent.features[:8]
-    click.echo()
+    say()
     _print_table(
         ("feature", "bytes/record", "share"), [(c.feature, readable_size(c.bytes), f"{c.share:.1%}") for c in shown]
     )
     if len(shown) < len(spent.features):
-        click.echo(f"and {len(spent.features) - len(shown):,} more features")
+        say(f"and {len(spent.features) - len(shown):,} more features")
     print_savings(spent)
 
 
 def _print_counted(counted: dict[str, int]) -> None:
     if counted:
-        click.echo("\nnote: " + "; ".join(f"{count:,} {what}" for what, count in counted.items()))
+        say("\nnote: " + "; ".join(f"{count:,} {what}" for what, count in counted.items()))
 
 
 def _print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from bushel.printing import text_table
 
     for line in text_table(head, rows):
-        click.echo(line)
+        say(line)
 
 
 def _print_json(value: Any) -> None:
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    say_data(msgspec.json.format(msgspec.json.encode(value), indent=2))

@@ -26,6 +26,7 @@ from bushel.cli.flags import (
     show_progress,
     trust_flag,
 )
+from bushel.cli.output import say, say_coloured, say_data
 
 __all__ = ["check", "doctor", "explain"]
 
@@ -148,7 +149,7 @@ def check(
         )
     if write_baseline:
         check_settings.write_baseline(write_baseline, report.findings)
-        click.echo(f"{len(report.findings)} findings written to {write_baseline}", err=True)
+        say(f"{len(report.findings)} findings written to {write_baseline}", err=True)
         sys.exit(2 if report.is_cut_off else 0)
     _print(report, form)
     if timings and form is None:
@@ -160,27 +161,27 @@ def _print(report: Any, form: str | None) -> None:
     from bushel.checking import finding_formats as formats
 
     if form == "json":
-        click.echo(json.dumps(formats.to_json(report.findings, report.checked), indent=2, default=_plain))
+        say_data(json.dumps(formats.to_json(report.findings, report.checked), indent=2, default=_plain))
     elif form == "sarif":
-        click.echo(json.dumps(formats.to_sarif(report.findings), indent=2))
+        say_data(json.dumps(formats.to_sarif(report.findings), indent=2))
     elif form == "junit":
-        click.echo(formats.to_junit(report.findings, report.rules))
+        say_data(formats.to_junit(report.findings, report.rules))
     elif form == "github":
         for line in formats.to_github(report.findings):
-            click.echo(line)
+            say(line)
     else:
         colour = sys.stdout.isatty()
         for finding in report.findings:
             for line in formats.finding_lines(finding, colour=colour):
-                click.echo(line)
-            click.echo()
+                say_coloured(line)
+            say()
         for line in report.checked.get("replaced", []):
-            click.echo(f"note: {line}")
+            say(f"note: {line}")
         for line in report.checked.get("not_followed", []):
-            click.echo(f"note: not followed: {line}")
+            say(f"note: not followed: {line}")
         if report.checked.get("not_probed"):
-            click.echo(f"note: not probed: {report.checked['not_probed']}")
-        click.echo(formats.summary(report.findings, report.checked))
+            say(f"note: not probed: {report.checked['not_probed']}")
+        say(formats.summary(report.findings, report.checked))
 
 
 def _plain(value: Any) -> Any:
@@ -208,9 +209,9 @@ def explain(rule: str | None) -> None:
 
     if rule is None:
         for known in all_rules():
-            click.echo(f"{known.id}  {known.name:40} {known.page.what.splitlines()[0]}")
+            say(f"{known.id}  {known.name:40} {known.page.what.splitlines()[0]}")
     else:
-        click.echo(bushel.explain(rule))
+        say(bushel.explain(rule))
 
 
 _NAMESAKE = re.compile(r'(?P<name>[\w.-]+).*extra == "(?P=name)"')
@@ -246,16 +247,16 @@ def doctor(as_json: bool) -> None:
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode({**facts, "problems": problems}), indent=2))
+        say_data(msgspec.json.format(msgspec.json.encode({**facts, "problems": problems}), indent=2))
     else:
         for title, lines in facts.items():
-            click.echo(title)
+            say(title)
             width = max((len(name) for name in lines), default=0)
             for name, value in lines.items():
-                click.echo(f"  {name:{width}}  {value}")
+                say(f"  {name:{width}}  {value}")
         for problem in problems:
-            click.echo(f"problem: {problem}")
-        click.echo(quantity(len(problems), "problem") if problems else "no problem found")
+            say(f"problem: {problem}")
+        say(quantity(len(problems), "problem") if problems else "no problem found")
     sys.exit(1 if problems else 0)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bushel.cli.flags import Grouped, flag, json_flag, parse_size, paths_argument, print_timings, trust_flag
+from bushel.cli.output import say, say_data
 
 if TYPE_CHECKING:
     from bushel.building import Repaired
@@ -60,10 +61,10 @@ def index(
     else:
         written = bushel.write_index(paths, label=label, key=key, values=values, lengths=lengths)
     if as_json:
-        click.echo(json.dumps({"written": [str(path) for path in written]}))
+        say_data(json.dumps({"written": [str(path) for path in written]}))
         return
     for path in written:
-        click.echo(str(path))
+        say(str(path))
 
 
 @click.command(cls=Grouped)
@@ -90,7 +91,7 @@ def repair(paths: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(repaired), indent=2))
+        say_data(msgspec.json.format(msgspec.json.encode(repaired), indent=2))
     else:
         for file in repaired:
             _print_repaired(file)
@@ -100,11 +101,9 @@ def repair(paths: tuple[str, ...], as_json: bool) -> None:
 def _print_repaired(file: Repaired) -> None:
     from bushel.errors import fault_words, quantity
 
-    click.echo(
-        f"{file.path}: {quantity(file.kept, 'record')} kept in {file.out}, {quantity(file.bytes_lost, 'byte')} lost"
-    )
+    say(f"{file.path}: {quantity(file.kept, 'record')} kept in {file.out}, {quantity(file.bytes_lost, 'byte')} lost")
     for lost in file.lost:
-        click.echo(f"  bytes {lost.begin} to {lost.end}, from record {lost.record} on: {fault_words(lost.fault)}")
+        say(f"  bytes {lost.begin} to {lost.end}, from record {lost.record} on: {fault_words(lost.fault)}")
 
 
 @click.command(cls=Grouped)
@@ -170,9 +169,9 @@ def bench(
     )
     if as_json:
         facts = {**msgspec.to_builtins(report), "slowest": report.slowest, "advice": report.advice}
-        click.echo(msgspec.json.encode(facts).decode())
+        say_data(msgspec.json.encode(facts).decode())
     else:
-        click.echo(str(report))
+        say(str(report))
         if timings:
             print_timings(report.timings)
     if report.damaged:
@@ -205,7 +204,7 @@ def info(paths: tuple[str, ...], read_at: str | None, as_pbtxt: bool, as_json: b
         from bushel.viewing.statistics import statistics_pbtxt
 
         _say_damage(found)
-        click.echo(statistics_pbtxt(paths), nl=False)
+        say_data(statistics_pbtxt(paths), nl=False)
         sys.exit(1 if found.faults else 0)
     size = parse_size(read_at, "read-at") if read_at else None
     spent = bushel.costs(paths, schema=found.schema, read_at=size) if found.schema.features else None
@@ -214,7 +213,7 @@ def info(paths: tuple[str, ...], read_at: str | None, as_pbtxt: bool, as_json: b
 
         from bushel.data.schema import json_text
 
-        click.echo(json_text({**msgspec.structs.asdict(found), "costs": spent}), nl=False)
+        say_data(json_text({**msgspec.structs.asdict(found), "costs": spent}), nl=False)
     else:
         _print_info(found)
         if spent is not None:
@@ -229,7 +228,7 @@ def print_savings(spent: Costs) -> None:
     from bushel.errors import readable_size
 
     for number, saving in enumerate(spent.savings):
-        click.echo(
+        say(
             ("\n" * (number == 0)) + f"tip: {_printable(saving.feature)} is {saving.what}; "
             f"{saving.how} saves about {readable_size(saving.bytes)} per record ({saving.share:.0%})"
         )
@@ -242,26 +241,26 @@ def _print_splits(folder: Path, found: Any) -> None:
     if not has_manifest(folder):
         return
     manifest = read_manifest(folder)
-    click.echo()
+    say()
     for stated in found.disagreements[:5]:
-        click.echo(_printable(stated))
+        say(_printable(stated))
     if found.disagreements:
         left = len(found.disagreements) - 5
-        click.echo((f"and {left:,} more. " if left > 0 else "") + "The files are not those that the manifest is about:")
+        say((f"and {left:,} more. " if left > 0 else "") + "The files are not those that the manifest is about:")
     for name, feature in manifest.schema.features.items():
         if feature.encoding == "sparse":
             shown = _printable(name)
-            click.echo(f"{shown} is sparse, {feature.shape[0]:,} values per record: {shown}/indices, {shown}/values")
+            say(f"{shown} is sparse, {feature.shape[0]:,} values per record: {shown}/indices, {shown}/values")
     for name, split in manifest.splits.items():
         counts = ", ".join(f"{_printable(label)} {count:,}" for label, count in list(split.label_counts.items())[:12])
         more = f" and {len(split.label_counts) - 12} classes more" if len(split.label_counts) > 12 else ""
-        click.echo(
+        say(
             ("by the manifest, " if found.disagreements else "")
             + f"{_printable(name)}: {quantity(split.records, 'record')} in {quantity(len(split.shards), 'shard')}"
             + (f": {counts}{more}" if counts else "")
         )
     if manifest.refused:
-        click.echo(f"refused when it was built: {manifest.refused:,}, each named in {folder / '_quarantine.jsonl'}")
+        say(f"refused when it was built: {manifest.refused:,}, each named in {folder / '_quarantine.jsonl'}")
 
 
 def _print_info(found: Any) -> None:
@@ -272,20 +271,20 @@ def _print_info(found: Any) -> None:
     kinds = {"example": "Example", "sequence_example": "SequenceExample", "bytes": "other bytes than Examples"}
     compressions = sorted({file.compression or "not compressed" for file in found.files})
     held = f"{quantity(found.records, 'record')} in {quantity(len(found.files), 'file')}"
-    click.echo(f"{held}, {readable_size(found.bytes)}, {', '.join(compressions)}")
+    say(f"{held}, {readable_size(found.bytes)}, {', '.join(compressions)}")
     said = kinds[found.schema.record]
     if found.records and (what := not_examples(as_path(found.files[0].path))) is not None:
         said = f"not Examples but {what}"
-    click.echo(f"records are {said}")
+    say(f"records are {said}")
     if found.schema.features:
-        click.echo()
+        say()
         _print_features(found.schema)
     for fault in found.faults[:5]:
         error = CorruptRecord(fault.path, record=fault.record, offset=fault.offset, fault=fault.fault)
-        click.echo(f"\ndamage: {error.message}", nl=False)
+        say(f"\ndamage: {error.message}", nl=False)
     if found.faults:
         more = len(found.faults) - 5
-        click.echo(f"\n{f'and {more:,} more places. ' if more > 0 else ''}To keep the rest: bushel repair PATH… OUT")
+        say(f"\n{f'and {more:,} more places. ' if more > 0 else ''}To keep the rest: bushel repair PATH… OUT")
 
 
 def _say_damage(found: Any) -> None:
@@ -299,7 +298,7 @@ def _say_damage(found: Any) -> None:
     if not found.records:
         raise error
     places = quantity(len(found.faults), "damaged place")
-    click.echo(f"bushel: {places} skipped, the first: {error.message}", err=True)
+    say(f"bushel: {places} skipped, the first: {error.message}", err=True)
 
 
 def _print_features(schema: Any) -> None:
@@ -314,7 +313,7 @@ def _print_features(schema: Any) -> None:
         cost = (readable_size(seen.bytes_per_record), f"{seen.bytes_per_record / total:.1%}")
         rows.append((_printable(name), feature.describe(), share, _range(seen), *cost))
     for line in text_table(rows[0], rows[1:], numbers=False):
-        click.echo(line)
+        say(line)
 
 
 def _range(seen: Any) -> str:
@@ -368,10 +367,10 @@ def cat(
     """
     is_short = sys.stdout.isatty() if full is None else not full
     if record is not None:
-        click.echo(_with_provenance(paths, record, is_short=not full))
+        say(_with_provenance(paths, record, is_short=not full))
         return
     for line in itertools.islice(_lines(list(paths), columns, "skip" if skip_bad else "raise", is_short), count):
-        click.echo(line)
+        say(line)
 
 
 def _with_provenance(paths: tuple[str, ...], record: str, *, is_short: bool) -> str:
@@ -518,13 +517,13 @@ def schema(paths: tuple[str, ...], as_tf: bool, as_pbtxt: bool, as_json: bool) -
     if looked_at.records:
         refuse_others(as_path(looked_at.files[0].path))
     if as_tf:
-        click.echo(tf_description(found), nl=False)
+        say_data(tf_description(found), nl=False)
     elif as_pbtxt:
         from bushel.data.tf_descriptions import to_pbtxt
 
-        click.echo(to_pbtxt(found, _classes(paths)), nl=False)
+        say_data(to_pbtxt(found, _classes(paths)), nl=False)
     elif as_json:
-        click.echo(found.to_json(), nl=False)
+        say_data(found.to_json(), nl=False)
     else:
         _print_features(found)
 
@@ -564,9 +563,9 @@ def view(paths: tuple[str, ...], port: int | None, marks: str | None, no_browser
     from bushel.viewing.viewer import open_viewer
 
     served = serve(open_viewer(paths, marks=marks).start(), port=PORT if port is None else port, token=token)
-    click.echo(served.link)
-    click.echo(f"On a remote machine, first run on yours: ssh -L {served.port}:127.0.0.1:{served.port} HOST", err=True)
-    click.echo("Stop with Ctrl-C.", err=True)
+    say(served.link)
+    say(f"On a remote machine, first run on yours: ssh -L {served.port}:127.0.0.1:{served.port} HOST", err=True)
+    say("Stop with Ctrl-C.", err=True)
     if not no_browser:
         import webbrowser
 
@@ -603,7 +602,7 @@ def report(paths: tuple[str, ...], output: str, sample: int | None, no_check: bo
 
     with show_progress(_step) as progress:
         written = write_report(paths, output, most=sample, checks=not no_check, progress=progress)
-    click.echo(str(written))
+    say(str(written))
 
 
 def _step(split: str, done: int, of: int) -> ProgressState:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from bushel.cli.output import say
+
 if TYPE_CHECKING:
     from bushel.parallel import Timing
     from bushel.ray.engine import RayEngine
@@ -148,7 +150,7 @@ class Grouped(click.Command):
 def _show_all(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if is_asked and not ctx.resilient_parsing:
         ctx.meta["help_all"] = True
-        click.echo(ctx.get_help())
+        say(ctx.get_help())
         ctx.exit()
 
 
@@ -301,11 +303,11 @@ class _Lines:
         step = self.step_of(*report)
         if is_due or step.is_end:
             self.last = time.monotonic()
-            click.echo(step.line or f"{step.stage}: {step.text}", err=True)
+            say(step.line or f"{step.stage}: {step.text}", err=True)
 
 
 def print_timings(timings: Mapping[str, Timing]) -> None:
     """Show how long each stage took, and how many cores it kept busy."""
-    click.echo()
+    say()
     for name, timing in timings.items():
-        click.echo(f"{name:12}{timing}")
+        say(f"{name:12}{timing}")

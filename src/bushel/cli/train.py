@@ -24,6 +24,7 @@ from bushel.cli.flags import (
     show_progress,
     trust_flag,
 )
+from bushel.cli.output import say, say_data
 from bushel.errors import nearest
 from bushel.sources.protocol import Option
 from bushel.training.options import KINDS, Options
@@ -166,15 +167,15 @@ def train(
         listener = Listener(
             progress=progress,
             finding=partial(_say, said),
-            note=lambda note: click.echo(_fitted(f"note: {note}", sys.stderr), err=True),
-            choice=lambda line: click.echo(_fitted(line, sys.stderr), err=True),
+            note=lambda note: say(_fitted(f"note: {note}", sys.stderr), err=True),
+            choice=lambda line: say(_fitted(line, sys.stderr), err=True),
         )
         try:
             trained = bushel.train(
                 list(data) or None, options, out=folder, resume=resume, overwrite=overwrite, listener=listener
             )
         except KeyboardInterrupt:
-            click.echo("bushel: stopped; --resume continues from the last checkpoint", err=True)
+            say("bushel: stopped; --resume continues from the last checkpoint", err=True)
             sys.exit(130)
     _show(trained, said, as_json=as_json)
     sys.exit(0 if trained.verdict.learned else 3 if trained.verdict.unclear else 1)
@@ -281,7 +282,7 @@ def _say(said: set[str], finding: Finding) -> None:
 
     said.add(finding.rule)
     for line in finding_lines(finding, colour=sys.stderr.isatty()):
-        click.echo(line, err=True)
+        say(line, err=True)
 
 
 def _said(progress: Progress) -> str:
@@ -306,11 +307,11 @@ def _show_evaluation(found: Evaluation, *, as_json: bool) -> None:
     from bushel.training.verdict.metrics import metric_table
 
     if as_json:
-        click.echo(json.dumps(plain(msgspec.to_builtins(found)), indent=2))
+        say_data(json.dumps(plain(msgspec.to_builtins(found)), indent=2))
         return
     for line in text_table(*metric_table({found.split: found.metrics})):
-        click.echo(line)
-    click.echo(f"\n{found.summary}")
+        say(line)
+    say(f"\n{found.summary}")
 
 
 def _show(trained: Trained, said: set[str], *, as_json: bool) -> None:
@@ -323,21 +324,21 @@ def _show(trained: Trained, said: set[str], *, as_json: bool) -> None:
     from bushel.training.verdict.metrics import metric_table
 
     if as_json:
-        click.echo(json.dumps(plain(trained.to_json()), indent=2))
+        say_data(json.dumps(plain(trained.to_json()), indent=2))
         return
     if trained.metrics:
         for line in text_table(*metric_table(trained.metrics)):
-            click.echo(line)
-        click.echo("")
-    click.echo(_fitted(trained.verdict.summary, sys.stdout))
+            say(line)
+        say("")
+    say(_fitted(trained.verdict.summary, sys.stdout))
     if not trained.verdict.learned:
         causes = trained.findings[:_SHOWN]
         for number, finding in enumerate(causes, 1):
-            click.echo(f"\nlikely cause {number}:")
+            say(f"\nlikely cause {number}:")
             lines = list(finding_lines(finding, colour=sys.stdout.isatty()))
             for line in lines[:1] if finding.rule in said else lines:
-                click.echo(line)
-    click.echo(f"\nrun: {trained.folder}")
+                say(line)
+    say(f"\nrun: {trained.folder}")
 
 
 @click.command(cls=Grouped)
@@ -374,14 +375,14 @@ def predict(
         if prediction.why is not None:
             refused += 1
             broken += prediction.why == NOT_A_NUMBER
-            click.echo(f"bushel: {prediction.name}: {prediction.why}", err=True)
+            say(f"bushel: {prediction.name}: {prediction.why}", err=True)
             continue
         done += 1
         if prediction.note is not None:
-            click.echo(f"note: {prediction.name}: {prediction.note}", err=True)
-        click.echo(msgspec.json.encode(prediction).decode() if as_json else _line(prediction, top))
+            say(f"note: {prediction.name}: {prediction.note}", err=True)
+        say_data(msgspec.json.encode(prediction)) if as_json else say(_line(prediction, top))
     if refused:
-        click.echo(f"{refused:,} of {refused + done:,} could not be predicted", err=True)
+        say(f"{refused:,} of {refused + done:,} could not be predicted", err=True)
         sys.exit(1 if done or broken else 2)
 
 
@@ -418,9 +419,9 @@ def serve(
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
     served = serve_run(run, host=host, port=PORT if port is None else port, limits=limits)
     for difference in served.differences:
-        click.echo(f"note: this machine prepares inputs differently from training: {difference}", err=True)
-    click.echo(served.link)
-    click.echo("Stop with Ctrl-C.", err=True)
+        say(f"note: this machine prepares inputs differently from training: {difference}", err=True)
+    say(served.link)
+    say("Stop with Ctrl-C.", err=True)
     served.run()
 
 
@@ -459,15 +460,15 @@ def _export_run(asked: Asked) -> int:
     format: Any = asked.format
     exported = export_run(asked.source, asked.out, format=format, verify=asked.verify, overwrite=asked.overwrite)
     for note in exported.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if asked.as_json:
-        click.echo((Path(asked.out) / "export.json").read_text().rstrip())
+        say((Path(asked.out) / "export.json").read_text().rstrip())
         return 0
     for signature in exported.signatures:
         arguments = ", ".join(f"{name}: {what}" for name, what in signature.inputs.items())
         verified = "verified" if signature.is_verified else "not verified"
-        click.echo(f"{signature.name}({arguments}) -> {', '.join(signature.outputs)}  [{verified}]")
-    click.echo(f"\nexported: {asked.out}")
+        say(f"{signature.name}({arguments}) -> {', '.join(signature.outputs)}  [{verified}]")
+    say(f"\nexported: {asked.out}")
     return 0
 
 
@@ -493,11 +494,11 @@ def _export_dataset(asked: Asked) -> int:
             progress=show,
         )
     if asked.as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(exported), indent=2))
+        say_data(msgspec.json.format(msgspec.json.encode(exported), indent=2))
     else:
         for line in summary_of(exported):
-            click.echo(line)
-        click.echo(f"\nexported: {exported.path}")
+            say(line)
+        say(f"\nexported: {exported.path}")
     return 1 if exported.skipped else 0
 
 

@@ -6,7 +6,6 @@ import base64
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from bushel.checking import Finding
 from bushel.data.samples import sample_at
 from bushel.errors import BushelError
 from bushel.feeding.preparation import Input, Problem, Target
-from bushel.printing import Series, bars, chart, html_page, html_table, lines
+from bushel.printing import Series, bars, chart, escape, html_page, html_table, lines
 from bushel.reading import Split
 from bushel.training.inputs.splits import rows_of, spread
 from bushel.training.predictions import Predictions

@@ -9,7 +9,6 @@ import math
 import shutil
 import zipfile
 from collections.abc import Callable
-from html import escape
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from bushel.checking import Finding
 from bushel.errors import FileProblem, FormatError
 from bushel.feeding.preparation import Target
-from bushel.printing import html_table
+from bushel.printing import escape, html_table
 from bushel.reading import Split
 from bushel.storage import check_own_folder, write_whole
 from bushel.training.loop.framework import generator_state, restore_generator

@@ -6,7 +6,6 @@ import base64
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from bushel.checking import Finding, check
 from bushel.errors import BushelError, FileProblem, quantity, readable_size
-from bushel.printing import bars, html_page, html_table, lines
+from bushel.printing import bars, escape, html_page, html_table, lines, markdown_text
 from bushel.storage import AnyPath, as_path, write_whole
 from bushel.viewing.opened import Opened, OpenedSplit, guess_roles, open_all
 from bushel.viewing.runs import LoadedRun, differing_options, is_run, load_run
@@ -56,9 +55,9 @@ class _Section:
             yield html_table(self.head, self.rows)
 
     def in_markdown(self) -> Iterator[str]:
-        yield f"{'#' * self.level} {_plain(self.title)}\n"
+        yield f"{'#' * self.level} {markdown_text(self.title)}\n"
         if self.text:
-            yield f"{_plain(self.text)}\n"
+            yield f"{markdown_text(self.text)}\n"
         if self.markdown:
             yield "\n".join(self.markdown) + "\n"
         elif self.rows:
@@ -179,7 +178,7 @@ def _findings(opened: Opened) -> _Section:
             f'<div class="finding {one.severity}"><strong>{escape(one.rule)} {escape(one.name)}</strong>: '
             f'{escape(one.message)}<div class="quiet">{escape(where)} ({one.confidence})</div>{help}</div>'
         )
-        section.markdown.append(f"* **{one.severity}** `{one.rule}` {_plain(one.message)}")
+        section.markdown.append(f"* **{one.severity}** `{one.rule}` {markdown_text(one.message)}")
     return section
 
 
@@ -251,7 +250,7 @@ def _pictures(opened: Opened) -> Iterator[_Section]:
         section.markdown = ["Pictures are in the HTML report."] if has_images else []
         if not has_images:
             texts = [_sentence(part.record(row).values, roles, opened) for row in rows[:6]]
-            section.markdown = [f"* {row}: {_plain(text)}" for row, text in zip(rows, texts, strict=False)]
+            section.markdown = [f"* {row}: {markdown_text(text)}" for row, text in zip(rows, texts, strict=False)]
         yield section
 
 
@@ -349,15 +348,7 @@ def _cut(text: str, most: int = _TEXT) -> str:
 
 
 def _markdown_table(head: Row, rows: Sequence[Row]) -> Iterator[str]:
-    yield f"| {' | '.join(map(_plain, head))} |"
+    yield f"| {' | '.join(map(markdown_text, head))} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:
-        yield f"| {' | '.join(map(_plain, row))} |"
-
-
-def _plain(text: str) -> str:
-    """Text that stays text in Markdown: no HTML, no links, no new cells or lines."""
-    shown = escape(text, quote=False).replace("\\", "\\\\").replace("\n", " ").replace("\r", " ")
-    for sign in "|*_`[]#!":
-        shown = shown.replace(sign, f"\\{sign}")
-    return shown
+        yield f"| {' | '.join(map(markdown_text, row))} |"

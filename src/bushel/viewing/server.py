@@ -6,7 +6,6 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
-from html import escape
 from importlib.resources import files
 from importlib.util import find_spec
 from os import PathLike
@@ -16,6 +15,7 @@ import msgspec
 
 from bushel.errors import BushelError, missing_package, reason_of
 from bushel.local_server import BodyTooLong, bind, make_server, read_body, why_foreign
+from bushel.printing import escape
 from bushel.reading.dataset import Split
 from bushel.storage import AnyPath
 from bushel.viewing.opened import open_splits
