@@ -39,7 +39,7 @@ from bushel.feeding.preparation import (
 from bushel.reading import Dataset, Split, Workers, batches
 from bushel.reading.layout import Dense, Pad, Sparse
 from bushel.records.manifest import MANIFEST_NAME, Manifest, artifacts_folder
-from bushel.storage import AnyPath, as_path, open_to_read, write_whole
+from bushel.storage import AnyPath, as_path, open_to_read, read_named, write_whole
 from bushel.transforms import Draw, Fittable, Transform, decode_image, resize
 from bushel.transforms.by_name import describe_transforms, make_from_data
 from bushel.transforms.chain import keep, restore
@@ -471,7 +471,7 @@ def _versions() -> dict[str, str]:
 
 def _digest_of(data: Dataset) -> str:
     path = as_path(data.where) / MANIFEST_NAME
-    return hashlib.sha256(path.read_bytes()).hexdigest() if data.manifest and path.is_file() else ""
+    return hashlib.sha256(read_named(path)).hexdigest() if data.manifest and path.is_file() else ""
 
 
 def _artifacts(data: Dataset) -> dict[str, str]:
@@ -479,7 +479,7 @@ def _artifacts(data: Dataset) -> dict[str, str]:
     if data.manifest is None or not (folder := artifacts_folder(data.where, data.manifest)).is_dir():
         return {}
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {str(path.relative_to(folder)): hashlib.sha256(read_named(path)).hexdigest() for path in files}
 
 
 def fingerprints_of(statistics: Mapping[str, Any]) -> dict[str, str]:
@@ -497,7 +497,7 @@ def _files(data: Dataset) -> dict[str, StoredArray]:
         return {}
     folder = artifacts_folder(data.where, data.manifest)
     names = [name for entry in data.manifest.statistics.values() for name in entry.get("artifacts", {})]
-    return {name: store_bytes((folder / name).read_bytes()) for name in names}
+    return {name: store_bytes(read_named(folder / name)) for name in names}
 
 
 def _word_lists(described: Mapping[str, Any]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from bushel.errors import FormatError, nearest
-from bushel.storage import AnyPath, as_path, write_whole
+from bushel.storage import AnyPath, as_path, read_named, write_whole
 from bushel.storage.file_kinds import IMAGES
 
 __all__ = ["Encoding", "Feature", "FeatureStatistics", "Schema", "SchemaDifference", "sidecar_path"]
@@ -256,7 +256,7 @@ def read_sidecar(path: AnyPath) -> Schema | None:
     """The schema next to a single file, if there is one."""
     beside = sidecar_path(path)
     try:
-        return Schema.from_json(beside.read_bytes(), path=beside)
+        return Schema.from_json(read_named(beside), path=beside)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

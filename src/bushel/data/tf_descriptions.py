@@ -18,7 +18,7 @@ from bushel.data.categories import Label
 from bushel.data.columns import count_of
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, IMAGE_ENCODINGS, INT_KIND, RAW_DTYPES, Feature, Schema, Shape
 from bushel.errors import FileProblem, FormatError, printable, understood
-from bushel.storage import TFDS_FEATURES, TFDS_INFO, AnyPath, as_path
+from bushel.storage import TFDS_FEATURES, TFDS_INFO, AnyPath, as_path, read_named
 
 Node: TypeAlias = dict[str, Any]
 
@@ -85,7 +85,7 @@ def _read_json(path: Path) -> Node:
     if path.stat().st_size > _MOST_BYTES:
         raise FileProblem(path, f"is larger than {_MOST_BYTES >> 20} MiB, and only describes a dataset")
     try:
-        found = msgspec.json.decode(path.read_bytes())
+        found = msgspec.json.decode(read_named(path))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(path, f"not JSON: {error}") from None
     if not isinstance(found, dict):
@@ -535,7 +535,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
 def read_pbtxt(path: AnyPath) -> list[Declared]:
     """What a `schema.pbtxt` demands of each feature."""
     file = as_path(path)
-    data = file.read_bytes()
+    data = read_named(file)
     if len(data) > _MOST:
         raise FileProblem(file, f"is larger than {_MOST >> 20} MiB: is it a schema.pbtxt?")
     try:

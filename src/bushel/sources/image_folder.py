@@ -52,7 +52,7 @@ from bushel.sources.image_checks import (
 )
 from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables.table import TableSource, table
-from bushel.storage import AnyPath, as_path, read_each, read_together
+from bushel.storage import AnyPath, as_path, open_named, read_each, read_together
 from bushel.storage.file_kinds import kind_of_bytes
 
 __all__ = ["ImageSource", "images"]
@@ -237,7 +237,7 @@ def _but_other_files(folder: Path, found: FileList) -> FileList:
     for some in steps(len(found)):
         for row, name in enumerate(cut(found.paths, some.start, some.stop), some.start):
             if b"." not in name.rpartition(b"/")[2]:
-                with (folder / os.fsdecode(name)).open("rb") as file:
+                with open_named(folder / os.fsdecode(name)) as file:
                     kind = kind_of_bytes(file.read(16))
                 if kind is None or kind.source != "images":
                     others.append(row)

@@ -27,7 +27,7 @@ from bushel.pixels.codecs import Encoded, decode_pixels, decode_wide, encode_pix
 from bushel.pixels.headers import FORMATS, BadImage
 from bushel.sources.folders import ClassFolder, FolderSource
 from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, recipe_table
-from bushel.storage import AnyPath, local_copy
+from bushel.storage import AnyPath, local_copy, open_named
 
 __all__ = ["TiffReader", "TileSource", "is_tiff", "tiles"]
 
@@ -187,7 +187,7 @@ def open_pixels(path: Path, max_pixels: int, dtype: np.dtype[Any] = _BYTES) -> _
     """An image whose regions can be read: part by part if it is a TIFF that allows it."""
     path = local_copy(path)
     try:
-        with path.open("rb") as file:
+        with open_named(path) as file:
             head = file.read(4)
     except OSError as error:
         raise BadImage((error.strerror or str(error)).lower()) from None

@@ -17,7 +17,7 @@ from bushel.data.samples import column_of, sample_at
 from bushel.errors import BushelError, FileProblem, FormatError
 from bushel.records.index import sha256_of
 from bushel.sources.protocol import Block, Listing, Refused, Source, SourceOver
-from bushel.storage import AnyPath, as_path
+from bushel.storage import AnyPath, as_path, open_named
 
 __all__ = [
     "Kind",
@@ -54,7 +54,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _read_marks(path: AnyPath) -> Iterator[Mark]:
     """Every line of a file of marks, in order."""
-    with as_path(path).open("rb") as file:
+    with open_named(as_path(path)) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue

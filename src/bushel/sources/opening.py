@@ -38,7 +38,16 @@ from bushel.sources.tars import webdataset
 from bushel.sources.text_files import text
 from bushel.sources.time_series import series
 from bushel.sources.video_files import video
-from bushel.storage import AnyPath, as_path, list_files, names_below, paths_below, refuse_special
+from bushel.storage import (
+    AnyPath,
+    as_path,
+    list_files,
+    names_below,
+    open_named,
+    paths_below,
+    read_named,
+    refuse_special,
+)
 from bushel.storage.file_kinds import KINDS, has_record_name, kind_of_bytes, kind_of_name, what_is
 
 __all__ = ["SOURCES", "is_raw", "kind_of", "open_any", "open_source"]
@@ -107,7 +116,7 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
 def _exported_images(folder: Path) -> str | None:
     """The column of images in the JSON lines of a folder that `bushel export` wrote."""
     try:
-        stated = json.loads((folder / "_export.json").read_bytes())
+        stated = json.loads(read_named(folder / "_export.json"))
         features = stated["schema"]["features"] if stated["format"] == "jsonl" else {}
         return next((name for name, feature in features.items() if feature.get("encoding") in IMAGE_ENCODINGS), None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -203,13 +212,13 @@ def _kind_of_records(path: Path) -> str:
 
 def _header(path: Path) -> list[str]:
     """The names in the first line of a table."""
-    with path.open("rb") as file:
+    with open_named(path) as file:
         first = file.read(1 << 14).split(b"\n")[0].decode("utf-8-sig", errors="replace").strip()
     return [name.strip("\"' ") for name in re.split(r"[,;\t|]", first)]
 
 
 def _kind_by_bytes(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_named(path) as file:
         head = file.read(_LOOKED_INTO)
     kind = kind_of_bytes(head)
     if kind is not None and kind.source:
@@ -278,7 +287,7 @@ def _kind_of_bare(folder: Path) -> str | None:
     """The kind of the first files without a suffix, if their bytes agree."""
     found = set()
     for path in islice((path for path in paths_below(folder) if "." not in path.name), _LOOKED_INTO_FILES):
-        with path.open("rb") as file:
+        with open_named(path) as file:
             kind = kind_of_bytes(file.read(512))
         found |= {kind.source} if kind is not None and kind.source else set()
     return found.pop() if len(found) == 1 else None

@@ -21,7 +21,7 @@ from bushel.errors import FileProblem, FormatError
 from bushel.feeding.preparation import Target
 from bushel.printing import escape, html_table
 from bushel.reading import Split
-from bushel.storage import check_own_folder, write_whole
+from bushel.storage import check_own_folder, read_named, write_whole
 from bushel.training.loop.framework import generator_state, restore_generator
 from bushel.training.options import Options
 from bushel.training.predictions import Predictions
@@ -104,7 +104,7 @@ def read_run(folder: Path) -> RunFile:
     """Read `run.json`."""
     path = folder / RUN
     try:
-        text = path.read_bytes()
+        text = read_named(path)
     except FileNotFoundError:
         raise FileProblem(folder, f"there is no {RUN}, so this is not the folder of a run") from None
     try:

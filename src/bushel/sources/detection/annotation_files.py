@@ -19,7 +19,7 @@ from bushel.data.splits import split_named, split_of_name
 from bushel.errors import FileProblem
 from bushel.sources.detection.annotations import Annotations, Gathering
 from bushel.sources.folders import files_of, walk
-from bushel.storage import as_path, first_in, open_to_read, presence, read_each, sibling
+from bushel.storage import as_path, first_in, open_named, open_to_read, presence, read_each, read_named, sibling
 from bushel.storage.file_kinds import suffixes_of
 
 __all__ = ["coco_files", "encode_mask", "is_coco", "is_voc", "is_yolo", "read_coco", "read_voc", "read_yolo"]
@@ -63,7 +63,7 @@ class _Coco(msgspec.Struct):
 
 def is_coco(path: Path) -> bool:
     """Whether a JSON file is one document with COCO's lists, judging by its beginning."""
-    with path.open("rb") as file:
+    with open_named(path) as file:
         head = file.read(_LOOKED_AT)
     return head.lstrip()[:1] == b"{" and _LISTS.search(head) is not None and b"\n{" not in head
 
@@ -297,7 +297,8 @@ def _splits(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in sorted((folder / "ImageSets" / "Main").glob("*.txt")):
         if (split := split_of_name(path.stem)) is not None:
-            found |= dict.fromkeys((line.split()[0] for line in path.read_text().splitlines() if line.strip()), split)
+            lines = read_named(path).decode().splitlines()
+            found |= dict.fromkeys((line.split()[0] for line in lines if line.strip()), split)
     return found
 
 
@@ -403,7 +404,7 @@ def is_yolo(folder: Path) -> bool:
     for number, path in enumerate(labels.rglob("*.txt")):
         if number == _LABELS_LOOKED_AT:
             break
-        first = path.read_bytes()[:200].split(b"\n")[0]
+        first = read_named(path)[:200].split(b"\n")[0]
         if re.fullmatch(rb"\s*\d+(\s+[\d.eE+-]+){4,}\s*", first):
             return True
     return False

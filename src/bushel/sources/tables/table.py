@@ -55,7 +55,16 @@ from bushel.sources.tables.table_files import (
     present_rows,
 )
 from bushel.sources.text_files import LARGE_FILE
-from bushel.storage import AnyPath, as_path, list_files, local_copy, natural_order, open_to_read, why_not_inside
+from bushel.storage import (
+    AnyPath,
+    as_path,
+    list_files,
+    local_copy,
+    natural_order,
+    open_to_read,
+    read_named,
+    why_not_inside,
+)
 from bushel.storage.downloads import Downloads
 from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of, what_is
 
@@ -568,7 +577,7 @@ def _files_of(folder: Path) -> tuple[list[Path], list[str]]:
     """Data files, and the split of each; empty if it has none."""
     if (folder / "dataset_dict.json").exists():
         with understood(folder / "dataset_dict.json", "is not what `save_to_disk` writes"):
-            names = [str(name) for name in json.loads((folder / "dataset_dict.json").read_text())["splits"]]
+            names = [str(name) for name in json.loads(read_named(folder / "dataset_dict.json").decode())["splits"]]
         if outside := [name for name in names if name in ("", "..") or "/" in name or why_not_inside(folder, name)]:
             raise FileProblem(folder / "dataset_dict.json", f"names a split that has no folder: {outside[0]!r}")
         found = [(file, split) for split in names for file in _saved_files(folder / split)]
@@ -589,7 +598,7 @@ def _saved_files(folder: Path) -> list[Path]:
     if not state.exists():
         raise FileProblem(state, "there is no such file", help=["Was the dataset saved whole?"])
     with understood(state, "is not what `save_to_disk` writes"):
-        names = [str(data["filename"]) for data in json.loads(state.read_text())["_data_files"]]
+        names = [str(data["filename"]) for data in json.loads(read_named(state).decode())["_data_files"]]
     if outside := [name for name in names if why_not_inside(folder, name)]:
         raise FileProblem(state, f"names a file outside its folder: {outside[0]!r}")
     return [folder / name for name in names]
