@@ -64,12 +64,22 @@ def test_lists_of_integers_of_different_lengths_are_tokens_and_0_is_one_of_them(
 def test_long_rows_are_counted_and_the_limit_is_an_option(tmp_path: Path) -> None:
     ids = [GENERATOR.integers(1, 9, 600 if n % 10 == 0 else 20) for n in range(100)]
     data = build(tmp_path / "data", rows_of(ids))
-    inputs, notes = chosen(data)
+    inputs, notes = chosen(data, max_length=512)
     assert inputs["ids"].shape == (512,)
     assert len(notes) == 1
     assert notes[0].endswith("have more than 512 values and are cut; the longest has 600 (--max-length)")
-    inputs, notes = chosen(data, max_length=600)
+    inputs, notes = chosen(data)
     assert (inputs["ids"].shape, notes) == ((600,), [])
+
+
+def test_rows_are_cut_by_default_only_where_that_costs_nearly_nothing_or_they_are_huge(tmp_path: Path) -> None:
+    rare = [GENERATOR.integers(1, 9, 300 if n % 100 == 7 else 200) for n in range(400)]
+    inputs, notes = chosen(build(tmp_path / "rare", rows_of(rare)))
+    assert inputs["ids"].shape == (200,)
+    assert inputs["ids"].cut < 0.01
+    assert "records have more than 200 values and are cut; the longest has 300" in notes[0]
+    huge = [GENERATOR.integers(1, 9, 5000) for _ in range(30)]
+    assert chosen(build(tmp_path / "huge", rows_of([*huge, huge[0][:9]])))[0]["ids"].shape == (2048,)
 
 
 def test_long_texts_are_counted(tmp_path: Path) -> None:
@@ -78,8 +88,7 @@ def test_long_texts_are_counted(tmp_path: Path) -> None:
     assert notes == [] or "have more than 200 words and are cut" in notes[0]
     every = [{"text": f"{n} " + "word " * 300, "label": "ab"[n % 2]} for n in range(40)]
     inputs, notes = chosen(build(tmp_path / "every", every))
-    assert inputs["text"].length == 256
-    assert "texts looked at have more than 256 words and are cut; the longest has 301" in notes[0]
+    assert (inputs["text"].length, notes) == (301, [])
 
 
 def test_negative_ids_are_counted(tmp_path: Path) -> None:

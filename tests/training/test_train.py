@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import bushel
+from bushel.cli import cli
 from bushel.feeding.preparation import Input, Preparation, Problem, Target
 from bushel.training import Listener, Options, train
 from bushel.training.models import ready_model
@@ -250,3 +252,24 @@ def test_the_epoch_with_the_best_score_is_kept_or_the_lowest_loss_where_val_is_a
     assert len(stopped.history) < 40
     said = json.loads((tmp_path / "stopped" / "metrics.json").read_text())["stopped"]
     assert said.startswith("no better accuracy or loss of the validation split in 3 epochs; the best was epoch ")
+
+
+def test_a_label_that_is_different_in_every_record_is_refused(tmp_path: Path) -> None:
+    rows = [{"id": f"row {n}", "x": float(n % 3)} for n in range(60)]
+    bushel.build(iter(rows), tmp_path / "data", split="80/20")
+    done = CliRunner().invoke(cli, ["train", str(tmp_path / "data"), "--label", "id", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 2, done.output
+    assert "the label is different in every record of train, so there is nothing to learn - at id" in done.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_training_ends_when_the_score_is_perfect_and_more_epochs_are_not_advised(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 300)
+    data = {"x": (labels * 8 + rng.normal(size=300)).astype(np.float32), "label": labels}
+    bushel.build(data, tmp_path / "data", split="60/20/20")
+    done = CliRunner().invoke(cli, ["train", str(tmp_path / "data"), "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_bytes())
+    assert "of the validation split is perfect" in metrics["stopped"]
+    assert "more --epochs may help" not in done.output

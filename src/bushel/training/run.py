@@ -252,7 +252,7 @@ def train(
         with contextlib.closing(training.logs):
             training.tell = _telling(training, listener)
             training.run()
-        if training.state.lowest_epoch == training.state.epoch == setup.epochs:
+        if training.state.lowest_epoch == training.state.epoch == setup.epochs and not training.is_perfect:
             listener.note("the validation loss was still falling in the last epoch: more --epochs may help (--resume)")
         return end_run(training, run, preflight, baselines)
 

@@ -26,7 +26,7 @@ from bushel.training.loop.framework import is_tensorflow, strategy_of
 from bushel.training.loop.learner import Learner, label_form
 from bushel.training.models import compile_model, custom_model, head_problem, ready_model
 from bushel.training.options import Options
-from bushel.training.tree_models import ROUNDS, Booster, tree_options
+from bushel.training.tree_models import KINDS, ROUNDS, Booster, tree_options
 from bushel.training.verdict.metrics import primary
 from bushel.transforms import cast, normalise
 
@@ -96,12 +96,40 @@ class Setup:
         return max(1, self.epochs // _FROZEN) if self.learner.frozen else 0
 
 
+def _refuse_unique_labels(target: Target) -> None:
+    """Refuse classes of one record each: they are names of records, and the next record has another."""
+    if target.is_classes and len(target.classes) > 2 and max(target.counts, default=0) <= 1:
+        raise SchemaMismatch(
+            "the label is different in every record of train, so there is nothing to learn",
+            at=target.label,
+            help=["Choose another label: --label COL", "If it is an amount: --task regression"],
+        )
+
+
+def _but_what_trees_take(
+    splits: Splits, target: Target, options: Options, chosen: tuple[Preparation, list[str]]
+) -> tuple[Preparation, list[str]]:
+    """Inputs without texts and whatever else is no column of a table, unless the user named them or nothing is left."""
+    inputs = chosen[0].inputs
+    fitting = tuple(given.name for given in inputs if given.kind in KINDS)
+    if options.columns is not None or len(fitting) in (0, len(inputs)):
+        return chosen
+    preparation, notes = choose_inputs(splits, target.label, msgspec.structs.replace(options, columns=fitting))
+    left = [
+        f"{given.name!r} is left out: trees do not take {given.kind}" for given in inputs if given.kind not in KINDS
+    ]
+    return preparation, [*left, *notes]
+
+
 def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Setup:
     """Open the data, choose inputs and target, and make the model."""
     splits = open_splits(data, seed=options.seed)
     options = tree_options(options) if options.is_trees else _with_length(options, len(splits.train))
     target = choose_target(splits, label=options.label, task=options.task)
+    _refuse_unique_labels(target)
     preparation, notes = choose_inputs(splits, target.label, options)
+    if options.is_trees:
+        preparation, notes = _but_what_trees_take(splits, target, options, (preparation, notes))
     augmentation = _augmentation(splits, preparation, options, notes)
     weights = _class_weights(target, options, notes)
     problem = Problem(preparation, target)

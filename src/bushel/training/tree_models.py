@@ -18,7 +18,7 @@ from bushel.training.models import Compiled
 from bushel.training.options import Options
 from bushel.training.predictions import Predictor
 
-__all__ = ["ROUNDS", "Booster", "tree_options"]
+__all__ = ["KINDS", "ROUNDS", "Booster", "tree_options"]
 
 Array = NDArray[Any]
 ROUNDS = 10  # of boosting, in each epoch
@@ -26,7 +26,7 @@ _EPOCHS = 50
 _PATIENCE = 3  # epochs
 _SMALL = 2000  # records below which trees are smaller and learn more slowly
 _LOSSES = {None: "squared_error", "mean_squared_error": "squared_error", "mean_absolute_error": "absolute_error"}
-_KINDS = ("number", "category", "sparse")
+KINDS = ("number", "category", "sparse")
 _NEVER = -30.0  # the score of a class that train does not have
 _WORTH_THREADS = 1_000_000  # values of a table
 _CHECKED = 1000  # rows whose scores are compared with scikit-learn's
@@ -52,7 +52,7 @@ class Booster(Learner):
 
     def __init__(self, problem: Problem, options: Options, *, records: int) -> None:
         for given in problem.inputs:
-            if given.kind not in _KINDS:
+            if given.kind not in KINDS:
                 raise SchemaMismatch(
                     f"trees are for tables, and this is fed as {given.kind}",
                     at=given.name,

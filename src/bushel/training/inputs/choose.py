@@ -42,8 +42,8 @@ LOOKED_AT = 5000  # records to sample for choosing kinds and fitting statistics
 _IMAGES_LOOKED_AT = 64
 _MOST_VALUES = 1000  # distinct values of a category
 _FEW = 20  # distinct integers up to which they are categories, not amounts
-_LONGEST = 512  # steps of a series, tokens of a sequence
-_MOST_WORDS = 256  # of a text
+_LONGEST = 2048  # words of a text, tokens of a sequence, steps of a series
+_CUT = 0.01  # share of all words, tokens or steps that may be cut off without being asked for
 _MOST_TOKENS = 1_000_000  # the largest vocabulary of an embedding
 _LARGEST = 256  # side up to which an image is not resized
 _USUAL_SIDE = 160
@@ -194,6 +194,16 @@ class _Choice:
 
     def leave_out(self, name: str, why: str) -> None:
         self.notes.append(f"{name!r} is left out: {why}")
+
+    def length_for(self, lengths: NDArray[Any]) -> int:
+        """How much of each row is fed: as asked for, or so much that hardly anything of all rows is cut off."""
+        longest = max(1, int(lengths.max(initial=1)))
+        if self.options.max_length is not None:
+            return min(self.options.max_length, longest)
+        tried, rows = np.unique(np.append(lengths, 1), return_counts=True)
+        beyond = np.cumsum((tried * rows)[::-1])[::-1] - tried * np.cumsum(rows[::-1])[::-1]
+        enough = tried[beyond <= _CUT * max(1, int(lengths.sum()))]
+        return min(_LONGEST, int(enough[0]))
 
     def note_cut(self, name: str, what: str, lengths: NDArray[Any], limit: int, *, of: str = "records") -> float:
         """Report how many rows are longer than what is fed; returns the share of values that are cut off."""
@@ -466,7 +476,7 @@ def _add_text(choice: _Choice, name: str, feature: Feature) -> None:
         choice.add(Input(name=name, kind="category", dtype="string", values=values))
     elif words >= 2 or asked == "text":
         lengths = np.array([len(value.split()) for value in texts])
-        length = min(choice.options.max_length or _MOST_WORDS, max(1, int(lengths.max(initial=1))))
+        length = choice.length_for(lengths)
         cut = choice.note_cut(name, "words", lengths, length, of="texts looked at")
         choice.add(Input(name=name, kind="text", dtype="string", length=length, cut=cut))
     else:
@@ -494,7 +504,7 @@ def _add_lists(choice: _Choice, name: str) -> None:
     if not isinstance(column, Ragged) or not isinstance(column.values, np.ndarray):
         choice.leave_out(name, "lists of lists cannot be fed")
         return
-    longest = min(choice.options.max_length or _LONGEST, max(1, int(column.lengths.max(initial=1))))
+    longest = choice.length_for(column.lengths)
     cut = choice.note_cut(name, "values", column.lengths, longest, of="records" if is_ids else "records looked at")
     inner = tuple(int(size) for size in column.values.shape[1:])
     if is_ids and not inner:

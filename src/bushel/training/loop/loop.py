@@ -198,6 +198,11 @@ class Training:
         if is_best:
             state.best_epoch = state.epoch + 1
             self._keep_weights()
+        if self.setup.options.early_stopping is not None and self.is_perfect:
+            score = metric_words(primary(self.setup.target).name)
+            state.stopped = f"the {score} of the validation split is perfect; the best was epoch {state.best_epoch}"
+            state.is_over = True
+            return
         if is_best or is_lower:
             state.stale = 0
             return
@@ -209,6 +214,21 @@ class Training:
             no_better = f"no better {score} or loss of the validation split in {state.stale} epochs"
             state.stopped = f"{no_better}; the best was epoch {state.best_epoch}"
             state.is_over = True
+
+    @property
+    def is_perfect(self) -> bool:
+        """Whether the score of classes could not be better, over all epochs of which scores are averaged."""
+        rows, target = self._recent(len(self.state.history)), self.setup.target
+        name = f"val_{primary(target).name}"
+        return target.kind != "regression" and len(rows) >= self._window and all(row[name] == 1 for row in rows)
+
+    @property
+    def _window(self) -> int:
+        """Of how many epochs scores are averaged."""
+        return max(1, self.smoothed // max(1, int(self.state.history[0]["step"])))
+
+    def _recent(self, epoch: int) -> list[dict[str, Any]]:
+        return self.state.history[max(0, epoch - self._window) : epoch]
 
     def _unfreeze(self) -> None:
         """Go on from the best head, with all layers."""
@@ -223,9 +243,7 @@ class Training:
         Of small sets the score is the mean over some epochs: of a few records, the best of many is luck. If the verdict
         is measured on the same records, the loss comes first: the best of many scores is partly luck then, too.
         """
-        state, score = self.state, primary(self.setup.target)
-        each = max(1, state.history[0]["step"])
-        rows = state.history[max(0, epoch - max(1, self.smoothed // each)) : epoch]
+        rows, score = self._recent(epoch), primary(self.setup.target)
         scores = [_signed(row[f"val_{score.name}"], 1 if score.is_more_better else -1) for row in rows]
         first, second = sum(scores) / len(scores), _signed(rows[-1]["val_loss"], -1)
         return (first, second) if self.setup.splits.test is not None else (second, scores[-1])
