@@ -29,7 +29,7 @@ def test_info_shows_records_types_and_ranges(path: Path) -> None:
     assert lines[0].startswith("3 records in 1 file, ")
     assert lines[0].endswith("not compressed")
     assert lines[1] == "records are Example"
-    rows = {line.split()[0]: " ".join(line.split()) for line in lines[3:]}
+    rows = {line.split()[0]: " ".join(line.split()) for line in lines[3:] if line}
     assert rows["label"].startswith("label int64 all 0 to 2")
     assert rows["x"].startswith("x float32[2] all 0 to 1")
     assert rows["image"].startswith("image bytes (jpeg) all 64 bytes")

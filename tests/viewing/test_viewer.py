@@ -272,8 +272,9 @@ def test_keypoints_are_drawn_from_pairs_of_lists_and_from_rows(tmp_path: Path) -
 
 
 def test_a_role_is_found_for_clips_masks_and_embeddings() -> None:
+    from bushel.data.roles import take_account
     from bushel.data.schema import Feature, Schema
-    from bushel.viewing.opened import guess_roles
+    from bushel.viewing.opened import shown_as
 
     schema = Schema.of(
         clip=Feature(dtype="uint8", shape=(4, 16, 16, 3)),
@@ -285,7 +286,7 @@ def test_a_role_is_found_for_clips_masks_and_embeddings() -> None:
         boxes=Feature(dtype="float32", shape=(3, 4)),
     )
     sample = {name: np.zeros(feature.shape, feature.dtype) for name, feature in schema.features.items()}
-    assert guess_roles(schema, [sample]) == {
+    assert shown_as(take_account(schema, [sample])) == {
         "clip": "frames",
         "mask": "mask",
         "photo": "image",

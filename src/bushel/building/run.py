@@ -52,6 +52,7 @@ from bushel.building.record_encoding import (
     save_fits,
 )
 from bushel.building.tasks import Job, Task, give_back_memory, memory_of, perform
+from bushel.data.roles import Account
 from bushel.errors import (
     BushelWarning,
     FileProblem,
@@ -100,6 +101,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[str]  # found by the plan
     is_acceptable: bool  # nothing was refused, or no more than was allowed
     timings: dict[str, Timing]  # by stage
+    account: Account | None = None  # what the features of the source were taken for
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} {split.records:,}" for name, split in self.manifest.splits.items())
@@ -533,6 +535,7 @@ class _Build:
             problems=[*self._taken_for_old(made), *_problems(made, manifest)],
             is_acceptable=refused == 0 or self.run.max_bad is not None,
             timings=self.stopwatch.timings(),
+            account=made.facts.account if made else None,
         )
 
 

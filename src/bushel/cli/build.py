@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from bushel.building import Built, Outline, Recipe
     from bushel.building.engines import BuildProgress
+    from bushel.data.roles import Account
     from bushel.records.manifest import Manifest
 
 _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
@@ -168,6 +169,7 @@ def _show_plan(outline: Outline, *, as_json: bool) -> None:
     ]
     _print_table(("split", "samples", "shards", "bytes"), rows)
     _print_classes(outline.classes)
+    _print_account(outline.kind, outline.account)
     _print_counted(outline.counted)
     for problem in outline.problems:
         say(f"problem: {problem}")
@@ -209,6 +211,7 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     else:
         _print_classes(counts, weights, {str(number): f"{number} {name}" for name, number in numbers.items()})
     _print_costs(built.path)
+    _print_account(str(built.manifest.recipe.get("source", {}).get("kind", "")), built.account)
     _print_counted(built.manifest.counted)
     if built.manifest.label is None:
         _print_no_label(built.manifest)
@@ -224,9 +227,20 @@ def _show_built(built: Built, *, as_json: bool) -> None:
         _print_refused(built)
 
 
+def _print_account(kind: str, account: Account | None) -> None:
+    """What the source and its columns were taken for, and why."""
+    from bushel.errors import printable
+
+    if account is None:
+        return
+    click.echo(f"\ntaken for: {kind or 'samples'} (--kind KIND reads another); column types: --type COL=DTYPE")
+    for line in account.describe():
+        click.echo(f"  {printable(line)}")
+
+
 def _print_no_label(manifest: Manifest) -> None:
     """Say that nothing is marked as what to predict, and what it may be."""
-    from bushel.data.categories import likely_label
+    from bushel.data.roles import likely_label
 
     features = (manifest.raw or manifest.schema).features
     if likely := likely_label(features):

@@ -279,6 +279,10 @@ def _print_info(found: Any) -> None:
     if found.schema.features:
         say()
         _print_features(found.schema)
+    if found.account is not None:
+        click.echo()
+        for line in found.account.describe():
+            click.echo(_printable(line))
     for fault in found.faults[:5]:
         error = CorruptRecord(fault.path, record=fault.record, offset=fault.offset, fault=fault.fault)
         say(f"\ndamage: {error.message}", nl=False)

@@ -173,36 +173,6 @@ Task = Literal["classification", "multi_label", "regression"]
 UNKNOWN = -1
 
 
-_LABEL_NAMES = (
-    *(
-        "labels",
-        "target",
-        "class",
-        "classes",
-        "category",
-        "y",
-        "species",
-        "outcome",
-        "output",
-        "diagnosis",
-        "sentiment",
-    ),
-    *("survived", "churn", "default", "quality", "rating", "answer", "price"),
-)
-_NOT_LABELS = ("id", "key", "name", "path", "file", "filename", "text", "url", "date", "time", "timestamp", "index")
-
-
-def likely_label(features: Mapping[str, Feature]) -> str | None:
-    """The column that is probably to be predicted, by its name; otherwise the last one of single values."""
-    single = [name for name, one in features.items() if one.shape == () and one.encoding == "list" and "/" not in name]
-    by_name = {name.strip().lower(): name for name in reversed(single)}
-    for usual in _LABEL_NAMES:
-        if usual in by_name:
-            return by_name[usual]
-    fit = [name for name in single if name.lower() not in _NOT_LABELS and features[name].dtype in ("str", "int64")]
-    return fit[-1] if fit and len(features) > 1 else None
-
-
 class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The label of a dataset."""
 

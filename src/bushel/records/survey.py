@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.categories import Label
 from bushel.data.columns import count_of
+from bushel.data.roles import Account
 from bushel.data.samples import Sample
 from bushel.data.schema import (
     BYTES_KIND,
@@ -33,6 +34,7 @@ from bushel.errors import Fault, quantity
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, leave_out_empty, open_file
 from bushel.records.manifest import SplitEntry, has_manifest, read_manifest
+from bushel.records.record_roles import account_of
 from bushel.records.scan import read, scan
 from bushel.storage import AnyPath, as_path, list_files
 from bushel.storage.file_kinds import CORE_IMAGES
@@ -60,6 +62,7 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
     schema: Schema
     faults: list[Skipped]
     disagreements: list[str] = []  # what a manifest says otherwise of the files
+    account: Account | None = None  # what the features are taken for
 
 
 def infer_schema(paths: AnyPath | Iterable[AnyPath]) -> Schema:
@@ -87,11 +90,14 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
         faults.extend(found)
     result = survey.result()
     schema = schema_of(result, other_bytes=sum(fault.fault is Fault.MALFORMED for fault in faults))
+    schema = _as_declared(schema, _declared(given))
+    manifest = next((read_manifest(path) for path in given if has_manifest(path)), None)
     return Info(
         files=files,
         records=sum(file.records for file in files),
         bytes=sum(file.bytes for file in files),
-        schema=_as_declared(schema, _declared(given)),
+        schema=schema,
+        account=account_of([as_path(file.path) for file in files], schema, manifest) if schema.features else None,
         faults=[fault for fault in faults if not (fault.fault is Fault.MALFORMED and not result["features"])],
         disagreements=[line for path in given if has_manifest(path) for line in _disagreements(as_path(path), files)],
     )

@@ -27,6 +27,7 @@ from bushel.data.columns import (
     with_missing,
     write_columns,
 )
+from bushel.data.roles import LABEL_NAMES
 from bushel.data.schema import Feature, Schema
 from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.parallel import Helpers
@@ -59,7 +60,6 @@ __all__ = ["ImageSource", "images"]
 
 
 _FILE_NAMES = ("file_name", "filename", "file", "path", "image", "image_path", "image_id", "id", "key", "name")
-_LABEL_NAMES = ("label", "class", "category", "target", "species", "y")
 _BLOCK_BYTES = 4 << 20
 _BLOCK_ROWS = 512
 _READERS = 4  # threads that wait together for files that are not in memory yet
@@ -165,7 +165,7 @@ def _file_column(source: TableSource, rows: dict[bytes, int], where: str) -> str
 
 def _label_column(source: TableSource, file_column: str, where: str) -> str:
     others = [name for name in source.schema() if name not in (file_column, "split")]
-    named = [name for name in others if name.lower() in _LABEL_NAMES]
+    named = [name for name in others if name.lower() in LABEL_NAMES]
     if len(named) == 1 or len(others) == 1:
         return (named or others)[0]
     if not others:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, byte_size, concatenate, with_missing
+from bushel.data.roles import LABEL_NAMES
 from bushel.data.samples import are_images, as_column, feature_of, fits, to_columns
 from bushel.data.schema import RAW_DTYPES, Feature, Schema
 from bushel.data.splits import split_of_name
@@ -442,9 +443,6 @@ def rows_that_fit(columns: Iterable[Column], rows: int, *, max_bytes: int, most:
     return int(max(1, min(most, rows * max_bytes // max(size, 1))))
 
 
-_LABELS = ("y", "label", "labels", "target", "targets")
-
-
 def from_pairs(data: Any) -> dict[str, Any] | None:
     """`((x, y), (x, y))`, or three such pairs, by name: what the `load_data` functions of Keras return."""
     if not isinstance(data, tuple) or len(data) not in (2, 3) or not all(_is_pair(pair) for pair in data):
@@ -480,7 +478,7 @@ def join_splits(columns: Mapping[str, Column]) -> dict[str, Column]:
             raise SchemaMismatch(f"arrays of one split must have the same number of rows, got {said}", at=split)
         rows[split] = counts.pop()
     joined = {
-        "label" if part in _LABELS else part: _scalars(concatenate([own[part] for own in found.values()]))
+        "label" if part in LABEL_NAMES else part: _scalars(concatenate([own[part] for own in found.values()]))
         for part in parts
     }
     numbers = np.repeat(np.arange(len(rows)), list(rows.values()))

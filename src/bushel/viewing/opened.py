@@ -15,16 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
+from bushel.data.roles import Account
+from bushel.data.schema import Feature, Schema
 from bushel.errors import BushelError, Fault, MissingName, fault_words
 from bushel.reading.dataset import Dataset, Split
 from bushel.reading.dataset import open as open_dataset
 from bushel.records.files import FOOTER, HEADER, open_file
 from bushel.records.index import load_keys
 from bushel.records.manifest import Manifest, ShardEntry, has_manifest
+from bushel.records.record_roles import account_of
 from bushel.records.scan import shape_value
 from bushel.storage import AnyPath, as_path, status_of
-from bushel.storage.file_kinds import kind_of_bytes
 
 __all__ = [
     "ROLES",
@@ -33,11 +34,10 @@ __all__ = [
     "Record",
     "RecordPlace",
     "Role",
-    "box_sides",
-    "guess_roles",
     "open_all",
     "open_splits",
     "parse_roles",
+    "shown_as",
 ]
 
 Role: TypeAlias = Literal[
@@ -57,17 +57,6 @@ Role: TypeAlias = Literal[
     "bytes",
 ]
 ROLES: tuple[str, ...] = get_args(Role)
-_LABELS = ("label", "labels", "image/class/label", "class", "target", "y", "category", "class_id", "label_id")
-_MASK = re.compile(r"mask|segment|annotation", re.IGNORECASE)
-_BOXES = re.compile(r"bbox|boxes|(?:^|[/_])box$", re.IGNORECASE)
-_SIDE = re.compile(r"^(?P<before>.*?)(?P<side>[xy]m(?:in|ax))$", re.IGNORECASE)
-_KEYPOINTS = re.compile(r"keypoint|landmark", re.IGNORECASE)
-_TOKENS = re.compile(r"token|input_ids|word_ids|(?:^|[/_])ids$", re.IGNORECASE)
-_AUDIO = re.compile(r"audio|sound|wave|speech|samples$", re.IGNORECASE)
-_EMBEDDING = re.compile(r"embed|vector|latent|tfidf|hash", re.IGNORECASE)
-_SOUND_KINDS = (b"RIFF", b"fLaC", b"OggS", b"ID3")
-_PIXELS = 8  # on a side, from which numbers are pixels
-_PLOTTED = 4  # values, from which a list is a line
 Ints: TypeAlias = NDArray[np.int64]
 _SHARDS_AT_HAND = 64
 _AHEAD = 256  # records that can be seen before their index is made
@@ -76,95 +65,31 @@ _GUESSED_FROM = 3  # records
 _MOST_BYTES = 256 << 20  # of a record that is shown
 
 
-def guess_roles(schema: Schema, samples: Iterable[Mapping[str, Any]], label: str | None = None) -> dict[str, str]:
-    """The role of each feature."""
-    seen: dict[str, list[Any]] = {name: [] for name in schema.features}
+_SHOWN_AS: dict[str, str] = {"sound": "audio"}
+_SHOWN_BY_VALUE = (
+    *("category", "number", "count", "date or time", "id", "row number", "address", "constant", "key", "group"),
+    *("split", "name of the label", "about an image", "empty"),
+)
+
+
+def shown_as(account: Account, samples: Iterable[Mapping[str, Any]] = ()) -> dict[str, str]:
+    """How each feature is shown: by what it is, or by its value if that is one text or number."""
+    first: dict[str, Any] = {}
     for sample in samples:
-        for name, value in sample.items():
-            seen.setdefault(name, []).append(value)
-    return {name: _role(name, schema.features.get(name), seen[name], label) for name in seen}
+        first = {**sample, **first}
+    found = {}
+    for name, role in account.roles.items():
+        value = first.get(name)
+        is_text = isinstance(value[0] if isinstance(value, list) and value else value, str | bytes)
+        by_value = "text" if is_text or role.kind in ("address", "name of the label") else "number"
+        found[name] = by_value if role.kind in _SHOWN_BY_VALUE else _SHOWN_AS.get(role.kind, role.kind)
+    return found
 
 
 def parse_roles(text: str, known: Mapping[str, str]) -> dict[str, str]:
     """Roles with those of `name:role,…` in place of the guessed ones; what is unknown is left out."""
     asked = dict(pair.rsplit(":", 1) for pair in text.split(",") if ":" in pair)
     return {**known, **{name: role for name, role in asked.items() if name in known and role in ROLES}}
-
-
-def box_sides(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Features that hold the sides of boxes in four lists, by what is before `xmin` in their names."""
-    found: dict[str, dict[str, str]] = {}
-    for name in names:
-        if match := _SIDE.match(name):
-            found.setdefault(match["before"], {})[match["side"].lower()] = name
-    return {before: sides for before, sides in found.items() if len(sides) == 4}
-
-
-def _role(name: str, feature: Feature | None, values: list[Any], label: str | None) -> str:
-    first: Any = next((value for value in values if value is not None and np.size(value)), None)
-    if (name == label or name in _LABELS) and (np.ndim(first) == 0 or np.size(first) == 1):
-        return "label"
-    if _SIDE.match(name) or (_BOXES.search(name) and _last_side(first) == 4):
-        return "boxes"
-    if isinstance(first, bytes) or (isinstance(first, list) and first and isinstance(first[0], bytes | list)):
-        return _role_of_bytes(name, feature, first)
-    if isinstance(first, str) or (isinstance(first, list) and first and isinstance(first[0], str)):
-        return "text"
-    return _role_of_numbers(name, feature, first)
-
-
-def _last_side(value: Any) -> int:
-    shape = np.shape(value)
-    return shape[-1] if shape else 0
-
-
-def _role_of_bytes(name: str, feature: Feature | None, first: Any) -> str:
-    inner = first
-    while isinstance(inner, list) and inner:
-        inner = inner[0]
-    if not isinstance(inner, bytes):
-        return _role_of_numbers(name, feature, first)
-    kind = kind_of_bytes(inner)
-    is_image = kind is not None and kind.name in IMAGE_ENCODINGS
-    if is_image or (feature is not None and feature.encoding in IMAGE_ENCODINGS):
-        return "frames" if isinstance(first, list) else "mask" if _MASK.search(name) else "image"
-    if inner.startswith(_SOUND_KINDS):
-        return "audio"
-    return "bytes"
-
-
-def _role_of_numbers(name: str, feature: Feature | None, first: Any) -> str:
-    if isinstance(first, dict):
-        return "embedding"
-    is_list = isinstance(first, list)
-    shape: tuple[int, ...] = (len(first), *np.shape(first[0] if first else ())) if is_list else np.shape(first)
-    if _KEYPOINTS.search(name) and (shape or name.endswith(("/x", "/y", "_x", "_y"))):
-        return "keypoints"
-    if not shape:
-        return "number"
-    is_bytes = feature is not None and feature.dtype == "uint8"
-    if len(shape) == 4 and shape[3] in (1, 3, 4) and is_bytes:
-        return "frames"
-    if len(shape) == 3 and shape[2] in (1, 3, 4) and min(shape[:2]) >= _PIXELS:
-        return "mask" if _MASK.search(name) else "image"
-    if len(shape) == 2 and min(shape) >= _PIXELS and (is_bytes or _MASK.search(name)):
-        return "mask" if _MASK.search(name) else "image"
-    return _role_of_list(name, shape, first)
-
-
-def _role_of_list(name: str, shape: tuple[int, ...], first: Any) -> str:
-    is_whole = np.asarray(first).dtype.kind in "iu" if not isinstance(first, list) else False
-    if len(shape) == 1 and is_whole and _TOKENS.search(name):
-        return "tokens"
-    if len(shape) <= 2 and _AUDIO.search(name) and shape[0] >= 1000:
-        return "audio"
-    if len(shape) == 1 and _EMBEDDING.search(name) and shape[0] >= _PIXELS:
-        return "embedding"
-    if len(shape) == 1:
-        return "series" if shape[0] >= _PLOTTED else "array"
-    if len(shape) == 2 and shape[1] <= 8 <= shape[0]:
-        return "series"
-    return "array"
 
 
 @dataclass(frozen=True)
@@ -463,14 +388,24 @@ class Opened:
         return next(iter(self.parts.values())).schema
 
     @cached_property
-    def roles(self) -> dict[str, str]:
-        """What each feature is to somebody who looks at it, guessed from the first records."""
+    def account(self) -> Account:
+        """What each feature is, as the first records show it."""
         part = next(iter(self.parts.values()))
+        return account_of(part.paths, part.schema, self.manifest)
+
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        """How each feature is shown."""
+        return self.roles_of(next(iter(self.parts.values())))
+
+    def roles_of(self, part: OpenedSplit) -> dict[str, str]:
+        """How each feature of a split is shown."""
         try:
             samples = part.first_values(_GUESSED_FROM)
         except (BushelError, OSError):
             samples = []
-        return guess_roles(part.schema, samples, self.label)
+        unknown = {name: "bytes" for sample in samples for name in sample}
+        return {**unknown, **dict.fromkeys(part.schema.features, "bytes"), **shown_as(self.account, samples)}
 
     def part(self, name: str | None) -> OpenedSplit:
         """A split by its name; the first without a name."""

@@ -15,7 +15,7 @@ from bushel.checking import Finding, check
 from bushel.errors import BushelError, FileProblem, quantity, readable_size
 from bushel.printing import bars, escape, html_page, html_table, lines, markdown_text
 from bushel.storage import AnyPath, as_path, write_whole
-from bushel.viewing.opened import Opened, OpenedSplit, guess_roles, open_all
+from bushel.viewing.opened import Opened, OpenedSplit, open_all
 from bushel.viewing.runs import LoadedRun, differing_options, is_run, load_run
 from bushel.viewing.showing import CannotShow, encoded, picture_of, shown_value
 from bushel.viewing.statistics import FeatureSummary, Summary, class_counts, summarise
@@ -239,7 +239,7 @@ def _histogram(feature: FeatureSummary) -> str:
 
 def _pictures(opened: Opened) -> Iterator[_Section]:
     for part in opened.parts.values():
-        roles = guess_roles(part.schema, part.first_values(3), opened.label)
+        roles = opened.roles_of(part)
         rows = np.unique(np.linspace(0, max(0, len(part) - 1), min(_PICTURES, len(part))).astype(int)).tolist()
         figures = [_figure(opened, part, row, roles) for row in rows]
         if not figures:

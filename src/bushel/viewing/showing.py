@@ -20,13 +20,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.data.roles import box_sides
 from bushel.errors import BushelError, MissingName, reason_of
 from bushel.parallel import Ahead
 from bushel.pixels.codecs import decode_pixels, to_channels
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.storage import status_of
 from bushel.storage.cache import Cache
-from bushel.viewing.opened import Opened, OpenedSplit, box_sides
+from bushel.viewing.opened import Opened, OpenedSplit
 
 __all__ = [
     "CannotShow",

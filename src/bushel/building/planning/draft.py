@@ -411,6 +411,7 @@ class Draft:
             balance=self.balanced,
             compressed=looked.compressed,
             is_fitted=is_fitted,
+            account=looked.account,
         )
         plan = Plan(folder, facts)
         plans.save_plan(plan)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.categories import Labels
 from bushel.data.columns import BytesColumn, roomy
+from bushel.data.roles import Account
 from bushel.data.schema import Schema
 from bushel.records.manifest import Balanced
 from bushel.storage import find_array, map_array, write_array, write_whole
@@ -74,6 +75,7 @@ class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
     compressed: float = 1.0  # compressed bytes per byte of records, if shards are compressed
     part_rows: int | None = None  # samples of a part from which shards are merged; 0: there are none; None: undecided
     is_fitted: bool = True  # transforms are fitted, and shards are cut by the resulting sizes
+    account: Account | None = None  # what the features of the source were taken for
 
 
 class Plan:

@@ -31,6 +31,7 @@ from bushel.building.recipe import Balance, Recipe
 from bushel.building.record_encoding import BlockEncoder
 from bushel.data.categories import are_numbers, hash_values
 from bushel.data.columns import BytesColumn
+from bushel.data.roles import Account
 from bushel.data.splits import TRAIN, draw, ordered_rows
 from bushel.errors import BushelError, MissingName
 from bushel.parallel import Helpers, Stopwatch, available_cores, do_all
@@ -226,6 +227,8 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float  # estimated
     problems: list[str]
     counted: dict[str, int]
+    account: Account | None = None  # what the features of the source are taken for
+    kind: str = ""  # of the source
 
 
 def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = None) -> Outline:
@@ -251,6 +254,8 @@ def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = Non
         seconds=made.facts.sample_seconds * made.samples / (workers or available_cores()),
         problems=made.facts.problems,
         counted=made.facts.counted,
+        account=made.facts.account,
+        kind=str(source.describe().get("kind", "")),
     )
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -17,11 +18,13 @@ from bushel.building.planning.plan import Plan, Rows
 from bushel.building.record_encoding import BlockEncoder, fit_here
 from bushel.data.columns import byte_size, roomy, steps, take
 from bushel.data.encoding import FramedRecords, Narrowings, store, stored_schema
+from bushel.data.roles import Account, take_account
 from bushel.data.samples import Sample, check_sample, sample_at, to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError, FileProblem, reason_of
 from bushel.parallel import map_in_threads, own_seconds
+from bushel.records.record_roles import count_levels
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.storage.file_kinds import Compression
 from bushel.transforms import Transform
@@ -52,6 +55,7 @@ class Probe:
     sizes: NDArray[np.int64]  # of every row of the source, estimated as a record
     seconds: float  # to read and encode one sample
     compressed: float = 1.0  # compressed bytes per byte of records
+    account: Account | None = None  # what the features of the source are
 
 
 class ToProbe(NamedTuple):
@@ -102,7 +106,16 @@ def probe(given: ToProbe, encoder: BlockEncoder, read: ReadRows | None = None) -
     spent = max(own_seconds() - begun, time.process_time() - busy)  # it waits for files, or works in threads
     seconds = (reading + spent) / max(1, len(found) + len(refused))
     sizes = _sizes(given, np.concatenate(rows), found)
-    return Probe(schema, sizes, seconds, _compressed(records, given.compression))
+    return Probe(schema, sizes, seconds, _compressed(records, given.compression), _account(encoder, blocks))
+
+
+def _account(encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Account:
+    """What the features of the source are, before transforms."""
+    schema = encoder.source_schema
+    samples = (sample_at(block.columns, schema.features, row) for _, block in blocks for row in range(len(block.rows)))
+    declared = encoder.labels.feature if encoder.labels is not None else None
+    looked_at = list(islice(samples, SAMPLES))
+    return take_account(schema, looked_at, declared=declared, by_name=False, levels_of=count_levels)
 
 
 def _compressed(records: list[FramedRecords], compression: Compression | None) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking.findings import Location
+from bushel.data.roles import Account
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema
 from bushel.data.splits import ALL, TRAIN, find, split_of_file
 from bushel.data.tf_descriptions import Declared
@@ -235,6 +236,7 @@ class Data:
     rows: Any = None
     looks: dict[str, Any] = field(default_factory=dict)  # of texts, by feature
     identity: set[str] = field(default_factory=set)  # features that tell records apart, labels and groups
+    account: Account | None = None  # what each feature is taken for
     pictures: Any = None
     sounds: Any = None
     texts: Any = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -105,8 +105,9 @@ class _Seen(NamedTuple):
 class PictureReader:
     """Decodes the images of chunks, in the core and with Pillow. Without Pillow it says that nothing was decoded."""
 
-    def __init__(self, features: list[str], *, near: bool) -> None:
+    def __init__(self, features: list[str], masks: Sequence[str] = (), *, near: bool) -> None:
         self.features = features
+        self.masks = masks  # which only have to be decodable: what they show is not for eyes
         self.near = near
         self.pictures = Pictures()
         self._thumbnails: list[bytes] = []
@@ -121,11 +122,13 @@ class PictureReader:
         """Look at the images of some records."""
         if not self.pictures.is_decoded:
             return
-        wanted = [(name, False, BYTES_KIND) for name in self.features]
+        names = [*self.features, *self.masks]
+        wanted = [(name, False, BYTES_KIND) for name in names]
         columns, _, _ = _native.decode(chunk.memory, chunk.extents, wanted, False, 1)
-        for column in columns:
+        for name, column in zip(names, columns, strict=True):
             for row, seen in self._look(column, bad):
-                self._take(seen, (file.number, chunk.first + row), file.split)
+                if name not in self.masks or seen.error is not None:
+                    self._take(seen, (file.number, chunk.first + row), file.split)
 
     def _look(self, column: dict[str, Any], bad: set[int]) -> Iterator[tuple[int, _Seen]]:
         if column["kind"] != BYTES_KIND:

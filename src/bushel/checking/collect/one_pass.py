@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -36,12 +35,14 @@ from bushel.checking.collect.image_and_sound_facts import (
 )
 from bushel.checking.collect.value_facts import MAX_ROWS, ListReader, RowReader, TextLooks, find_lists, sampled_features
 from bushel.checking.findings import ASPECTS, Aspect
-from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
+from bushel.data.roles import Account, Kind
+from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema, read_sidecar
 from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName
 from bushel.parallel import SharedFolder, map_in_threads
 from bushel.records.files import CHUNK_BYTES, Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import Index, StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
+from bushel.records.record_roles import account_of
 from bushel.storage import AnyPath, as_path, disk_sizes, list_files, read_past_cache, shard_paths
 
 
@@ -143,21 +144,11 @@ class _Gathered:
         return sorted(self.seen.pop(number, []), key=lambda seen: seen.part.first)
 
 
-LABEL_NAMES = ("label", "labels", "image/class/label", "class", "target", "y", "category", "class_id", "label_id")
-_IDENTITY = re.compile(
-    r"(?:^|[/_.-])(?:id|key|name|filename|file|path|url|source_id|uuid|guid|sha256|index|timestamp|time|date)$", re.I
-)
-_LABEL_LIKE = re.compile(r"label|class|target", re.IGNORECASE)
-_GROUP = re.compile(
-    r"(?:^|[/_.-])(?:patient|subject|user|group|speaker|session|video|author|site|customer|household)(?:[_/-]?id)?$",
-    re.IGNORECASE,
-)
-
-
 @dataclass
 class FeatureRoles:
     """What features are for, as the first records show it."""
 
+    account: Account
     label: str | None
     label_is_integer: bool
     label_text: str | None
@@ -167,6 +158,7 @@ class FeatureRoles:
     is_telling: bool  # whether two records that agree are hardly so by chance
     rows: dict[str, int]  # what rows of numbers are made of
     images: list[str]
+    masks: list[str]
     texts: list[str]
     looks: list[str]  # bytes that may be text
     boxes: list[tuple[str, str]]
@@ -178,35 +170,38 @@ class FeatureRoles:
     def need_processes(self) -> bool:
         """Whether Python looks at each record: threads would wait for each other."""
         sounds = self.sounds is not None and bool(self.sounds.features)
-        return bool(self.images or self.texts or self.tokens or self.boxes or sounds)
+        return bool(self.images or self.masks or self.texts or self.tokens or self.boxes or sounds)
 
 
-def roles_of(facts: list[dict[str, Any]], label: str | None, group: str | None) -> FeatureRoles:
-    """Tell it from names and a survey of the first records; what was asked for wins."""
+# Kinds of features that tell records apart, but say nothing of what they show.
+_BOOKKEEPING: tuple[Kind, ...] = ("id", "key", "row number", "address", "date or time", "split", "name of the label")
+
+
+def roles_of(facts: list[dict[str, Any]], account: Account) -> FeatureRoles:
+    """What to look at, by the account of the data and a survey of the first records."""
     by_name = {fact["name"]: fact for fact in facts if not fact["sequence"]}
     one_value = {name for name, fact in by_name.items() if fact["min_count"] == fact["max_count"] == 1}
-    if label is None:
-        label = next((n for n in LABEL_NAMES if n in one_value and not by_name[n]["kinds"][2]), None)
-    if label is not None and label not in one_value:
-        label = None
-    groups = (
-        [group] if group is not None and group in one_value else [name for name in one_value if _GROUP.search(name)]
-    )
-    boxes, tokens = find_lists(facts)
+    label = account.label if account.label in one_value and not by_name[account.label]["kinds"][FLOAT_KIND] else None
+    groups = [name for name in account.of("group") if name in one_value]
+    boxes, tokens = find_lists(facts, account)
     rows = sampled_features(facts, label)
-    identity = [name for name in by_name if name == label or _IDENTITY.search(name) or _LABEL_LIKE.search(name)]
+    identity = [name for name in by_name if name == label or account.kind_of(name) in _BOOKKEEPING]
     content = [fact for name, fact in by_name.items() if name not in identity and name not in groups]
     lists = [fact for fact in facts if fact["sequence"]]
+    images = [name for name, fact in by_name.items() if sum(fact["formats"][1:]) > fact["formats"][0]]
+    names = [name for name in account.of("name of the label") if name in one_value]
     return FeatureRoles(
+        account=account,
         label=label,
         label_is_integer=label is not None and by_name[label]["kinds"][INT_KIND] > 0,
-        label_text=_label_text(label, by_name, one_value),
+        label_text=names[0] if names and label is not None else None,
         groups=sorted(groups),
         identity=[*identity, *groups],
         has_content=bool(content or lists),
         is_telling=any(_is_telling(fact) for fact in [*content, *lists] if fact["name"] not in rows),
         rows=rows,
-        images=[name for name, fact in by_name.items() if sum(fact["formats"][1:]) > fact["formats"][0]],
+        images=[name for name in images if account.kind_of(name) != "mask"],
+        masks=[name for name in images if account.kind_of(name) == "mask"],
         texts=[
             n
             for n, f in by_name.items()
@@ -216,14 +211,6 @@ def roles_of(facts: list[dict[str, Any]], label: str | None, group: str | None) 
         boxes=boxes,
         tokens=tokens,
     )
-
-
-def _label_text(label: str | None, by_name: dict[str, Any], one_value: set[str]) -> str | None:
-    """The feature that holds the name of the class whose code is the label."""
-    if label is None or not by_name[label]["kinds"][INT_KIND]:
-        return None
-    texts = [n for n in sorted(one_value) if n != label and by_name[n]["kinds"][BYTES_KIND] and by_name[n]["text"]]
-    return next((name for name in texts if _LABEL_LIKE.search(name)), None)
 
 
 def _is_telling(fact: dict[str, Any]) -> bool:
@@ -294,8 +281,7 @@ def read_data(
     reader = _Reader(files, aspects)
     reader.open_all()
     schema = manifest.schema if manifest else next((read_sidecar(f.path) for f in files if f.problem is None), None)
-    declared = manifest.label.feature if manifest and manifest.label else None
-    found = reader.probe(label, group, declared=declared, schema=schema)
+    found = reader.probe(label, group, manifest=manifest, schema=schema)
     found = replace(found, row_stride=reader.row_stride())
     engine = engine_for(found)
     stopped = reader.read_all(found, progress) if engine is None else reader.read_on(engine, found, progress)
@@ -343,7 +329,7 @@ class _Reader:
                 self.indexes[file.number] = index
 
     def probe(
-        self, label: str | None, group: str | None, *, declared: str | None, schema: Schema | None
+        self, label: str | None, group: str | None, *, manifest: Manifest | None, schema: Schema | None
     ) -> FeatureRoles:
         facts: list[dict[str, Any]] = []
         first: Chunk | None = None
@@ -359,7 +345,9 @@ class _Reader:
         for asked in (label, group):
             if facts and asked is not None and asked not in names:
                 raise MissingName("feature", asked, names, where=self.files[0].path)
-        found = roles_of(facts, label or declared, group)
+        paths = [self.files[number].path for number in self.opened]
+        account = account_of(paths, schema, manifest, label=label, group=group)
+        found = roles_of(facts, account)
         if "sounds" in self.wanted:
             found.sounds = find_sounds(facts, schema, first)
         return found
@@ -396,8 +384,8 @@ class _Reader:
         self.groups, self.label_text, self.has_label = found.groups, found.label_text, found.label is not None
         self.duplicates = DuplicateFinder() if "contents" in self.wanted and found.has_content else None
         self.pictures = (
-            PictureReader(found.images, near="near_images" in self.wanted)
-            if "images" in self.wanted and found.images
+            PictureReader(found.images, found.masks, near="near_images" in self.wanted)
+            if "images" in self.wanted and (found.images or found.masks)
             else None
         )
         self.sounds = SoundReader(found.sounds) if found.sounds is not None and found.sounds.features else None
@@ -626,6 +614,7 @@ class _Reader:
             rows=self.rows.result(),
             looks=self.looks.looks,
             identity=set(found.identity),
+            account=found.account,
         )
         if self.duplicates is not None:
             split_names = [file.split for file in self.files]

@@ -15,6 +15,7 @@ from bushel import _native
 from bushel.checking.collect.facts import MISSING, FileFacts, Place
 from bushel.data.categories import hash_words
 from bushel.data.columns import BytesColumn, Ragged
+from bushel.data.roles import Account
 from bushel.data.schema import BYTES_KIND
 from bushel.parallel import map_in_threads
 from bushel.records.files import Chunk
@@ -194,8 +195,6 @@ def _every(stride: int, reader: RowReader) -> list[Any]:
 
 SHOWN = 5
 _BOX = re.compile(r"^(.*?(?:/|_)?)(x|y)min$")
-_TOKENS = re.compile(r"token|input_ids|word_ids|(?:^|[/_])ids$", re.IGNORECASE)
-_BESIDE_TOKENS = re.compile(r"mask|segment|type|position", re.IGNORECASE)  # as BERT has beside its tokens
 
 
 @dataclass
@@ -207,20 +206,17 @@ class Boxes:
     places: list[tuple[Place, str]] = field(default_factory=list)
 
 
-def find_lists(facts: list[dict[str, Any]]) -> tuple[list[tuple[str, str]], list[str]]:
+def find_lists(facts: list[dict[str, Any]], account: Account) -> tuple[list[tuple[str, str]], list[str]]:
     """Pairs of features that bound boxes, and features that hold tokens."""
+    held = account.of("tokens")
     names = {fact["name"] for fact in facts if not fact["sequence"] and not fact["kinds"][1]}
     pairs = [(name, name[:-3] + "max") for name in sorted(names) if _BOX.match(name) and name[:-3] + "max" in names]
     tokens = [
         fact["name"]
         for fact in facts
-        if fact["kinds"][3] and fact["max_count"] >= 8 and not fact["sequence"] and _names_tokens(fact["name"])
+        if fact["kinds"][3] and fact["max_count"] >= 8 and not fact["sequence"] and fact["name"] in held
     ]
     return pairs, tokens
-
-
-def _names_tokens(name: str) -> bool:
-    return bool(_TOKENS.search(name)) and not _BESIDE_TOKENS.search(name)
 
 
 class ListReader:

@@ -255,7 +255,8 @@ def not_an_example(data: Data) -> Iterator[Finding]:
         if what is not None:
             yield Finding(
                 f"all {count_of_things(count + split.records, 'record')} in {split.name} are not Examples but {what}",
-                severity="info",  # they may be meant to be, and are read as bytes
+                # Text, files and bytes may be meant to be; messages of other programs are files of another kind.
+                severity="info" if what in ("text", "other bytes") or what.startswith("files") else "error",
                 locations=data.locations(split.malformed),
                 evidence={"measured": count + split.records, "expected": 0, "subject": split.name},
                 help=[

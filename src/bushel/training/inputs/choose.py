@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bushel.data.categories import are_classes
 from bushel.data.columns import BytesColumn, Ragged
+from bushel.data.roles import find_label
 from bushel.data.samples import sample_at
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch
@@ -37,7 +38,6 @@ __all__ = ["choose_inputs", "choose_target", "describe_inputs", "describe_target
 
 MOST_CLASSES = 10_000
 _DOUBTFUL = 10  # classes beyond which the other choice is offered
-_USUAL = ("label", "image/class/label", "class", "target", "y")
 LOOKED_AT = 5000  # records to sample for choosing kinds and fitting statistics
 _IMAGES_LOOKED_AT = 64
 _MOST_VALUES = 1000  # distinct values of a category
@@ -55,13 +55,11 @@ _WIDEST = 100_000  # width up to which a sparse row is fed as a dense one
 
 def _label_of(schema: Schema, split: Split, manifest: Manifest | None, asked: str | None) -> str:
     """The feature that is the label."""
-    if asked is not None:
-        if asked not in schema:
-            raise MissingName("feature", asked, schema, where=split.paths[0])
-        return asked
-    if manifest is not None and manifest.label is not None:
-        return manifest.label.feature
-    found = next((name for name in (split.label, *_USUAL) if name in schema), None)
+    if asked is not None and asked not in schema:
+        raise MissingName("feature", asked, schema, where=split.paths[0])
+    declared = manifest.label.feature if manifest is not None and manifest.label is not None else None
+    own = split.label if manifest is None and split.label in schema else None
+    found, _ = find_label(schema, asked=asked, declared=declared or own)
     if found is None:
         raise MissingName("label", split.label, schema, where=split.paths[0])
     return found
