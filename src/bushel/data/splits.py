@@ -260,21 +260,35 @@ def stratified_bounds(draws: Hashes, shares: Sequence[Fraction], classes: NDArra
     """
     nominal = bounds_of(shares)
     found: dict[int, Bounds] = {}
-    for own, ordered in _draws_by_class(classes, draws):
-        bounds, wanted = nominal.copy(), Fraction(0)
+    for own, counts, ordered in _sorted_by_class(classes, draws):
+        starts = np.cumsum(counts) - counts
+        bounds, wanted = np.tile(nominal, (len(own), 1)), Fraction(0)
         for i, share in enumerate(shares[:-1]):
             wanted += share
-            exact = wanted * len(ordered)
-            count = int(np.searchsorted(ordered, nominal[i]))
-            nearest_count = min(max(count, _rounded(exact) - 1), _rounded(exact) + 1)
-            if nearest_count != count:
-                bounds[i] = ordered[nearest_count] if nearest_count < len(ordered) else np.uint64(_WHOLE - 1)
-        found[own] = np.maximum.accumulate(bounds)
+            sizes = {size: _rounded(wanted * size) for size in np.unique(counts).tolist()}
+            exact = np.array([sizes[size] for size in counts.tolist()])
+            below = np.add.reduceat(ordered < nominal[i], starts, dtype=np.int64)
+            nearest_count = np.clip(below, exact - 1, exact + 1)
+            last = np.minimum(starts + nearest_count, len(ordered) - 1)
+            moved = np.where(nearest_count < counts, ordered[last], np.uint64(_WHOLE - 1))
+            bounds[:, i] = np.where(nearest_count == below, nominal[i], moved)
+        found.update(zip(own.tolist(), np.maximum.accumulate(bounds, axis=1), strict=True))
     return found
 
 
 def _draws_by_class(classes: NDArray[Any], draws: Hashes) -> Iterator[tuple[int, Hashes]]:
-    """The draws of each class, sorted: those of small classes several at a time, of a large one in a roomy array."""
+    """The draws of each class, sorted."""
+    for own, counts, ordered in _sorted_by_class(classes, draws):
+        ends = np.cumsum(counts).tolist()
+        for number, begin, end in zip(own.tolist(), [0, *ends], ends, strict=False):
+            yield number, ordered[begin:end]
+
+
+def _sorted_by_class(classes: NDArray[Any], draws: Hashes) -> Iterator[tuple[Rows, Rows, Hashes]]:
+    """Some classes, how many draws each has, and their draws, one class after the other and each sorted.
+
+    Small classes come several at a time, a large one alone, in a roomy array.
+    """
     counts = np.zeros(0, np.int64)
     for some in steps(len(classes)):
         more = np.bincount(classes[some] + 1)
@@ -290,10 +304,11 @@ def _draws_by_class(classes: NDArray[Any], draws: Hashes) -> Iterator[tuple[int,
             count = int(np.count_nonzero(here))
             kept[at : at + count], of[at : at + count] = draws[some][here], classes[some][here]
             at += count
-        for number in own.tolist():
-            ordered = kept if len(own) == 1 else kept[of == number]
-            ordered.sort()
-            yield number, ordered
+        if len(own) == 1:
+            kept.sort()
+        else:
+            kept = kept[np.lexsort((kept, of))]
+        yield own, counts[own + 1], kept
 
 
 def assign_stratified(

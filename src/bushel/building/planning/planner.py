@@ -105,10 +105,13 @@ def balance(draft: Draft, folder: Path) -> None:
 def _leave_out(draft: Draft, codes: NDArray[np.int32], wanted: dict[int, int]) -> None:
     rows = draft.ordered[draft.train]
     draws = draw(draft.listed.hashes[rows], draft.recipe.seed, "balance")
-    keep = np.ones(len(rows), bool)
-    for code, most in wanted.items():
-        own = np.flatnonzero(codes[rows] == code)
-        keep[own[np.argsort(draws[own], kind="stable")[most:]]] = False
+    own = codes[rows] + 1  # 0: no class, of which all stay
+    most = np.full(int(own.max(initial=0)) + 1, len(rows))
+    most[np.array(list(wanted), np.int64) + 1] = list(wanted.values())
+    order = np.lexsort((draws, own))
+    starts = np.cumsum(np.bincount(own, minlength=len(most))) - np.bincount(own, minlength=len(most))
+    keep = np.empty(len(rows), bool)
+    keep[order] = np.arange(len(rows)) - starts[own[order]] < most[own[order]]
     draft.ordered[draft.train] = rows[keep]
     if left_out := int((~keep).sum()):
         draft.listed.counted["samples left out for balance"] += left_out
@@ -143,16 +146,15 @@ def _repeat(
     folder: Path,
 ) -> None:
     listed = draft.listed
-    chosen: list[Rows] = []
-    numbers: list[Rows] = []
-    for code, count in wanted.items():
-        own = rows[codes[rows] == code]
-        # Repeat all samples as often as that is needed in full, then some that the seed chooses.
-        order = own[np.argsort(draw(listed.hashes[own], draft.recipe.seed, "balance"), kind="stable")]
-        extra = np.arange(count - before[code])
-        chosen.append(order[extra % len(order)])
-        numbers.append(extra // len(order) + 1)
-    picked, number = np.concatenate(chosen), np.concatenate(numbers)
+    # Repeat all samples of a class as often as that is needed in full, then some that the seed chooses.
+    own = codes[rows]
+    ordered = rows[np.lexsort((draw(listed.hashes[rows], draft.recipe.seed, "balance"), own))]
+    _, starts, counts = np.unique(own[np.argsort(own, kind="stable")], return_index=True, return_counts=True)
+    added = np.array([wanted[code] - before[code] for code in sorted(before)], np.int64)
+    classes = np.repeat(np.arange(len(added)), added)
+    place = np.arange(len(classes)) - np.repeat(np.cumsum(added) - added, added)
+    picked = ordered[starts[classes] + place % counts[classes]]
+    number = place // counts[classes] + 1
     if not len(picked):
         return
     by_row = np.lexsort((number, picked))
