@@ -19,6 +19,7 @@ from bushel.errors import BushelError, FileProblem, nearest
 from bushel.parallel import Helpers
 from bushel.records.files import ELWC, not_examples, open_file, refuse_others
 from bushel.records.manifest import has_manifest
+from bushel.records.record_roles import count_levels
 from bushel.sources.array_source import arrays, is_arrow
 from bushel.sources.detection.annotation_files import coco_files, is_coco, is_voc, is_yolo
 from bushel.sources.detection.annotations import has_boxes
@@ -76,6 +77,7 @@ _OF_RECORDS = ("records", "elwc")
 _READ = [kind.suffixes[0] for kind in KINDS if kind.source not in ("", "images")]
 _LOOKED_INTO = 1 << 16  # bytes of a file with an unknown name
 _LOOKED_INTO_FILES = 20  # of a folder
+_FEW_LEVELS = 32  # of grey, that a mask has at most
 _LOOKED_AT = 10_000  # files that are inspected to tell what is in a folder
 
 
@@ -274,13 +276,98 @@ def _kind_of_folder(folder: Path) -> str:
             kinds[kind] = kinds.get(kind, 0) + 1
     if kinds:
         # Text beside other files is captions, notes and licences; a table beside many images holds their labels.
-        return max(kinds, key=lambda kind: kinds[kind] * (0.1 if kind == "text" else 1))
+        found = max(kinds, key=lambda kind: kinds[kind] * (0.1 if kind == "text" else 1))
+        if found in ("images", "table", "text") and kinds.get("images", 0) * 2 >= kinds[found]:
+            _refuse_unread_annotations(folder)
+        return found
     shown = ", ".join(sorted(set(names))[:3])
     raise FileProblem(
         folder,
         f"there is nothing in this folder that bushel reads: {shown}",
         help=["bushel looked for images, texts, sounds, videos, tables, TFRecords and tars."],
     )
+
+
+def _refuse_unread_annotations(folder: Path) -> None:
+    """Stop at images with annotations that are not understood: folders are not taken for classes in their place."""
+    paths = [path for path in islice(paths_below(folder), _LOOKED_AT) if not path.name.startswith(".")]
+    images = {path.stem for path in paths if is_file_of("images", path.name)}
+    others = [path for path in paths if path.suffix.lower() in (".xml", ".json", ".txt")]
+    beside = sorted(path for path in others if path.stem in images)
+    looked_at = [_is_annotation(path) for path in beside[:_LOOKED_INTO_FILES]]
+    if len(beside) * 10 < len(images) or sum(looked_at) * 2 <= len(looked_at):
+        beside = []
+    lists = [path for path in others if path.suffix.lower() == ".json" and path.stem not in images]
+    unread = beside or [path for path in sorted(lists)[:_LOOKED_INTO_FILES] if _has(_LISTED, path)]
+    if not unread:
+        if (masks := _mask_folder(paths)) is not None:
+            raise FileProblem(
+                folder,
+                f"{masks.name!r} looks like masks: its images have few levels, and the same names as those beside it",
+                help=[
+                    "To take folders for classes, masks too: --kind images",
+                    f"To leave the masks out, build from the folder beside {masks.name!r}.",
+                ],
+            )
+        return
+    shown = ", ".join(str(path.relative_to(folder)) for path in unread[:3])
+    more = f" and {len(unread) - 3:,} more" if len(unread) > 3 else ""
+    raise FileProblem(
+        folder,
+        f"the images have annotations that are not read: {shown}{more}",
+        help=[
+            "To take the images and leave the annotations out: --kind images (folders are then classes)",
+            "If they are boxes: --kind voc, yolo or coco, with --images DIR for the folder of the images",
+        ],
+    )
+
+
+_LISTED = re.compile(rb'"(?:annotations|regions)"\s*:\s*\[')  # of all images, in one file
+_ANNOTATED = re.compile(
+    rb'<annotation|<object|<image\b|"(?:annotations?|shapes|objects|segments_info|regions|imagePath)"\s*:'
+)
+_BOX_LINES = re.compile(rb"\s*(?:[\w.+-]+[ ,]+){4,}[\w.+-]+\s*")
+
+
+def _has(what: re.Pattern[bytes], path: Path) -> bool:
+    """Whether the beginning of a file has something in it."""
+    return what.search(_head(path)) is not None
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LOOKED_INTO)
+    except OSError:
+        return b""
+
+
+def _is_annotation(path: Path) -> bool:
+    """Whether a file says what is in an image: by what is written in it."""
+    if path.suffix.lower() != ".txt":
+        return _has(_ANNOTATED, path)
+    lines = [line for line in _head(path).splitlines()[:5] if line.strip()]
+    return bool(lines) and all(
+        _BOX_LINES.fullmatch(line) and sum(part[:1].isdigit() for part in re.split(rb"[ ,]+", line.strip())) >= 4
+        for line in lines
+    )
+
+
+def _mask_folder(paths: list[Path]) -> Path | None:
+    """The folder whose images have few levels and the names of those in another folder; None if there is none."""
+    folders: dict[Path, dict[str, Path]] = {}
+    for path in paths:
+        if is_file_of("images", path.name):
+            folders.setdefault(path.parent, {})[path.stem] = path
+    if len(folders) != 2:
+        return None
+    (one, mine), (other, theirs) = folders.items()
+    common = sorted(mine.keys() & theirs.keys())
+    if len(common) * 10 < 9 * max(len(mine), len(theirs)):
+        return None
+    levels = [[count_levels(own[name].read_bytes()) for name in common[:4]] for own in (mine, theirs)]
+    few = [all(count is not None and count <= _FEW_LEVELS for count in found) for found in levels]
+    return {(True, False): one, (False, True): other}.get((few[0], few[1]))
 
 
 def _kind_of_bare(folder: Path) -> str | None:
