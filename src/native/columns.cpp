@@ -302,7 +302,9 @@ Fault Decoder::locate_row(Worker& worker, std::size_t row) {
   const Extent extent = extents_[row];
   if (const Fault fault = check_bounds(extent); fault != Fault::none) return fault;
   const bool verify_now = options_.verify && !verify_late_;
-  if (verify_now && !is_intact(file_, extent)) return Fault::data_crc;
+  if (verify_now) {
+    if (const Fault fault = verify(file_, extent); fault != Fault::none) return fault;
+  }
   return worker.locator.locate(data_of(extent)) ? Fault::none : Fault::malformed;
 }
 
@@ -340,8 +342,11 @@ void Decoder::locate_rows(Worker& worker) {
     if (fault == Fault::none) continue;
     // If a record cannot be read because it is damaged, report the damage, whatever it looks like.
     const bool unverified = fault == Fault::malformed || fault == Fault::wrong_kind;
-    if (unverified && options_.verify && verify_late_ && !is_intact(file_, extents_[row])) fault = Fault::data_crc;
-    worker.faults.push_back({row, fault, fault == Fault::data_crc ? -1 : column});
+    if (unverified && options_.verify && verify_late_) {
+      if (const Fault damage = verify(file_, extents_[row]); damage != Fault::none) fault = damage;
+    }
+    const bool is_of_column = fault == Fault::malformed || fault == Fault::wrong_kind;
+    worker.faults.push_back({row, fault, is_of_column ? column : -1});
     skip_row(worker, row, column);
   }
   for (const auto& one : worker.floats) worker.parts[one.column].dense_rows = worker.range.end - worker.range.begin;
@@ -507,8 +512,9 @@ void Decoder::fill_rows(Worker& worker, Decoded& out) {
   for (std::size_t row = worker.range.begin; row < worker.range.end; ++row) {
     const Extent extent = extents_[row];
     breathe(kHeader + extent.length);
-    if (verify_late_ && options_.verify && check_bounds(extent) == Fault::none && !is_intact(file_, extent))
-      worker.faults.push_back({row, Fault::data_crc, -1});
+    if (verify_late_ && options_.verify && check_bounds(extent) == Fault::none) {
+      if (const Fault fault = verify(file_, extent); fault != Fault::none) worker.faults.push_back({row, fault, -1});
+    }
     for (const std::size_t c : general) {
       const Part& part = worker.parts[c];
       const std::size_t at = row - worker.range.begin;

@@ -126,6 +126,13 @@ def keys_path(path: Path) -> Path:
     return index_path(path).with_suffix(".keys")
 
 
+def has_lost_keys(path: Path, index: Index) -> bool:
+    """Whether a shard of a dataset has an index of keys, and the keys themselves are gone."""
+    if index.keys is not None or "key" not in index.values:
+        return False
+    return (path.parent / "dataset.json").is_file() and not keys_path(path).is_file()
+
+
 def load_keys(path: Path) -> BytesColumn | None:
     """The keys of a shard's records, mapped; None if they were not kept."""
     place = keys_path(path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -374,12 +375,14 @@ def scan(
 
 
 def _scan_file(file: RecordFile, columns: list[str] | None, schema: Schema | None, faults: Faults) -> Iterator[Sample]:
-    single: set[str] | None = None
     sparse = _sparse_features(columns, schema)
-    for chunk in map(Chunk.copied, file.chunks(on_fault=faults.take)):
+    chunks: Iterator[Chunk] = map(Chunk.copied, file.chunks(on_fault=faults.take))
+    single: set[str] = set()
+    if schema is None:
+        first = _first_chunks(chunks, is_whole=faults.policy == "raise")
+        single, chunks = _single_valued(first), chain(first, chunks)
+    for chunk in chunks:
         bad = {row: fault for row, fault, _ in _native.verify(chunk.memory, chunk.extents, 1)}
-        if single is None:
-            single = _single_valued(chunk) if schema is None else set()
         for row in range(len(chunk.extents)):
             message = None if row in bad else _native.parse(chunk.payload(row))
             if message is None:
@@ -389,9 +392,22 @@ def _scan_file(file: RecordFile, columns: list[str] | None, schema: Schema | Non
             yield sample if not sparse else _with_sparse(sample, message, sparse)
 
 
-def _single_valued(chunk: Chunk) -> set[str]:
+def _first_chunks(chunks: Iterator[Chunk], *, is_whole: bool) -> list[Chunk]:
+    """Chunks with the first records; where damage ends a chunk, it may hold few, or none that are intact."""
+    found: list[Chunk] = []
+    for chunk in chunks:
+        found.append(chunk)
+        if is_whole or sum(len(one.extents) for one in found) >= _PROBE:
+            break
+    return found
+
+
+def _single_valued(chunks: Sequence[Chunk]) -> set[str]:
     survey = _native.Survey()
-    survey.add(chunk.memory, chunk.extents[:_PROBE], True)
+    left = _PROBE
+    for chunk in chunks:
+        survey.add(chunk.memory, chunk.extents[:left], True)
+        left = max(0, left - len(chunk.extents))
     return {fact["name"] for fact in survey.result()["features"] if fact["min_count"] == fact["max_count"] == 1}
 
 

@@ -40,7 +40,7 @@ from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema, read_si
 from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName
 from bushel.parallel import SharedFolder, map_in_threads
 from bushel.records.files import CHUNK_BYTES, Chunk, RecordFile, Skipped, open_file
-from bushel.records.index import Index, StaleIndex, load_index
+from bushel.records.index import Index, StaleIndex, has_lost_keys, keys_path, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.records.record_roles import account_of
 from bushel.storage import AnyPath, as_path, disk_sizes, list_files, read_past_cache, shard_paths
@@ -678,7 +678,12 @@ def _open(file: FileFacts) -> RecordFile | None:
 def _load_index(file: FileFacts) -> Index | None:
     """The index of a file, if there is one; if it is of no use, its facts say so."""
     try:
-        return load_index(file.path)
+        index = load_index(file.path)
+        if index is not None and has_lost_keys(file.path, index):
+            what = "has an index whose keys are missing: the source of a record cannot be shown, and nothing appended"
+            help = [f"Build it again, or copy {keys_path(file.path).name} from where it is whole."]
+            file.stale_index = FileProblem(file.path, what, help=help)
+        return index
     except StaleIndex as problem:
         file.stale_index = problem
     except ValueError as error:

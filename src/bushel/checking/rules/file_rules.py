@@ -12,6 +12,7 @@ from bushel.checking.findings import Finding, Location, count_of_things, rule
 from bushel.errors import Fault, fault_words, readable_size
 from bushel.parallel import map_in_threads
 from bushel.records.files import Skipped, leave_out_empty
+from bushel.records.index import StaleIndex
 from bushel.records.manifest import ShardEntry
 from bushel.storage import as_path, files_beside
 from bushel.storage.file_kinds import compression_named
@@ -259,6 +260,13 @@ def unstable_read(data: Data) -> Iterator[Finding]:
         )
 
 
+def _help_of_index(file: FileFacts) -> str:
+    problem = file.stale_index
+    if problem is not None and problem.help and not isinstance(problem, StaleIndex):
+        return problem.help[0]
+    return f"index it again: bushel index {file.path}"
+
+
 @rule("FIL008", "stale-index", severity="warning", needs="records")
 def stale_index(data: Data) -> Iterator[Finding]:
     """An index that no longer belongs to its file.
@@ -276,7 +284,7 @@ def stale_index(data: Data) -> Iterator[Finding]:
         yield Finding(
             f"{_in_files(stale)} {what}",
             locations=[Location(file=str(file.path)) for file in stale],
-            help=[f"index it again: bushel index {file.path}" for file in stale[:SHOWN]],
+            help=[_help_of_index(file) for file in stale[:SHOWN]],
         )
 
 
