@@ -336,7 +336,7 @@ def _has(what: re.Pattern[bytes], path: Path) -> bool:
 
 def _head(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_named(path) as file:
             return file.read(_LOOKED_INTO)
     except OSError:
         return b""
@@ -365,7 +365,7 @@ def _mask_folder(paths: list[Path]) -> Path | None:
     common = sorted(mine.keys() & theirs.keys())
     if len(common) * 10 < 9 * max(len(mine), len(theirs)):
         return None
-    levels = [[count_levels(own[name].read_bytes()) for name in common[:4]] for own in (mine, theirs)]
+    levels = [[count_levels(read_named(own[name])) for name in common[:4]] for own in (mine, theirs)]
     few = [all(count is not None and count <= _FEW_LEVELS for count in found) for found in levels]
     return {(True, False): one, (False, True): other}.get((few[0], few[1]))
 
