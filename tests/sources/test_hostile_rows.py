@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -106,3 +108,22 @@ def test_a_member_of_a_tar_that_claims_too_much_is_refused_and_the_others_are_bu
     built = bushel.build(tmp_path / "samples.tar", tmp_path / "out", run=bushel.Run(workers=1, max_bad=1))
     assert (built.records, built.refused) == (5, 1)
     assert why in (tmp_path / "out" / "_quarantine.jsonl").read_text()
+
+
+def test_lines_that_are_null_and_names_that_occur_twice_are_refused_by_row(tmp_path):
+    """Arrow's parser ends the process at a first line of null, and a whole file at a name that occurs twice."""
+    lines = [
+        "null",
+        '{"a": 1, "b": "x"}',
+        '{"a": 2, "a": 3, "b": "y"}',
+        " null ",
+        '{"a": 4, "b": {"c": 1}}',
+        '{"a": 5}',
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    command = [sys.executable, "-m", "bushel", "build", "rows.jsonl", "out"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 1, done.stderr
+    reasons = [json.loads(line)["reason"] for line in (tmp_path / "out" / "_quarantine.jsonl").read_text().splitlines()]
+    assert sum("not a JSON object but" in reason for reason in reasons) == 2
+    assert sum(reason == "the name 'a' occurs twice in one object" for reason in reasons) == 1

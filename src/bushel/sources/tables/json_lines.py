@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -306,6 +307,9 @@ def _convert(
     return table, {}, table.num_rows
 
 
+_NULL_LINE = re.compile(rb"^[ \t]*null[ \t\r]*$", re.MULTILINE)
+
+
 def _parse(given: Text, types: dict[str, Any] | None) -> Any:
     import pyarrow as pa
     from pyarrow import json as pajson
@@ -315,6 +319,8 @@ def _parse(given: Text, types: dict[str, Any] | None) -> Any:
     text = bytes(given)
     if not text.strip():
         return pa.table({name: pa.nulls(0, kind) for name, kind in (types or {}).items()})
+    if _NULL_LINE.search(text):  # Arrow's parser dies of it
+        raise pa.ArrowInvalid("a line is null")
     explicit = None if types is None else pa.schema([pa.field(name, kind) for name, kind in types.items()])
     return pajson.read_json(
         pa.BufferReader(text),
@@ -433,6 +439,8 @@ def _fitting_lines(text: bytes, types: dict[str, Any], as_text: frozenset[str]) 
         value, why = _decode(line)
         if value is not None and any(not isinstance(value.get(name), str | None) for name in as_text):
             line, value = _with_text(line, as_text)
+        if value is not None and (twice := _repeated_name(line)):
+            value, why = None, f"the name {twice!r} occurs twice in one object"
         if value is not None:
             why = next(filter(None, (_misfit(value.get(name), kind, name) for name, kind in types.items())), "")
         if why:
@@ -440,6 +448,18 @@ def _fitting_lines(text: bytes, types: dict[str, Any], as_text: frozenset[str]) 
         else:
             kept.append(line)
     return b"\n".join(kept) + b"\n", bad, len(lines)
+
+
+def _repeated_name(line: bytes) -> str:
+    """A name that one object of a line has twice; empty if there is none."""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        found.extend(name for name in dict.fromkeys(names) if names.count(name) > 1)
+
+    json.loads(line, object_pairs_hook=look)
+    return found[0] if found else ""
 
 
 def _with_text(line: bytes, as_text: frozenset[str]) -> tuple[bytes, dict[str, Any]]:
