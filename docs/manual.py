@@ -57,7 +57,7 @@ baseline = "check-baseline.json"  # old findings, written by --write-baseline
 [[check.suppress]]
 rule = "LBL005"
 where = "train-*"                 # pattern of files or features; all, if left out
-reason = "the classes are as rare as in the world"
+reason = "these classes really are this rare"
 ```
 """
 SOURCE_OPTIONS = """# Options of sources

@@ -87,8 +87,9 @@ CASES = {
         "EXE049",
         START + "class Centre(keras.layers.Layer):\n    def call(self, given):\n"
         "        return given - tf.reduce_mean(given, axis=0)  # <-\n"
-        'model = keras.Sequential([keras.Input((6,)), Centre(), keras.layers.Dense(1, "sigmoid")])\n'
-        'model.compile("adam", "binary_crossentropy")\nmodel.fit(x, y)\n',
+        "model = keras.Sequential([keras.Input((6,)), Centre(), keras.layers.Dense(1)])\n"
+        "x = x + (np.arange(512) % 8)[:, None]  # the mean of 4 rows is not that of 8\n"
+        'model.compile("adam", "mse")\nmodel.fit(x, x.sum(axis=1))\n',
         "axis=0)",
         "axis=1, keepdims=True)",
     ),
@@ -189,6 +190,14 @@ CASES = {
         "model.fit(x, x.sum(axis=1))\n",
         "['accuracy']",
         "['mae']",
+    ),
+    "logits cut at a half": Case(
+        "PIP037",
+        START
+        + "model = net(activation=None)\nmodel.compile('adam', keras.losses.BinaryCrossentropy(from_logits=True),\n"
+        "              metrics=[keras.metrics.BinaryAccuracy()])  # <-\nmodel.fit(x, y)\n",
+        "BinaryAccuracy()",
+        "BinaryAccuracy(threshold=0.0)",
     ),
     "compiled before every fit": Case(
         "PIP058",

@@ -314,7 +314,8 @@ class Rule:
     rank: int  # the lower, the more other findings does it explain
     when: tuple[Moment, ...]
     silences: tuple[str, ...]  # rules whose findings about the same feature or file add nothing
-    measured_by: str | None  # another rule by which a run answers the same question
+    measured_by: str | None  # the rule by which a run answers the same question: its own, or another one
+    causes: str | None  # a rule whose finding at the same line is a consequence of this one
 
     @property
     def is_seen(self) -> bool:
@@ -378,6 +379,7 @@ def rule(
     when: tuple[Moment, ...] | None = None,
     silences: tuple[str, ...] = (),
     measured_by: str | None = None,
+    causes: str | None = None,
 ) -> Callable[[Check], Check]:
     """Make a function a rule: it takes what is checked, and yields findings.
 
@@ -405,6 +407,7 @@ def rule(
             when=family.when if when is None else when,
             silences=silences,
             measured_by=measured_by,
+            causes=causes,
         )
         return check
 
@@ -509,9 +512,7 @@ def weighed_by_run(findings: Sequence[Finding], was_seen: Callable[[Location], b
     met = {finding.rule for finding in findings if finding.severity != "info" and finding.known == "seen"}
 
     def is_refuted(one: Finding) -> bool:
-        if one.rule not in rules or one.known != "read":
-            return False
-        measured = one.rule if rules[one.rule].is_seen else rules[one.rule].measured_by
+        measured = rules[one.rule].measured_by if one.rule in rules and one.known == "read" else None
         return measured is not None and measured not in met and all(map(was_seen, one.locations[:1]))
 
     return [replace(one, severity="info", confidence="hint") if is_refuted(one) else one for one in findings]
@@ -524,8 +525,8 @@ def joined_twins(findings: Sequence[Finding]) -> list[Finding]:
     joined: list[Finding] = []
     used: list[Finding] = []
     for one in findings:
-        raised = rules[one.rule].measured_by if one.rule in rules else None
-        ways = (raised,) if one.known == "seen" else (one.rule, raised)
+        known = rules.get(one.rule)
+        ways = {known.causes, known.measured_by} | ({one.rule} if one.known != "seen" else set()) if known else set()
         twin = next((other for other in seen if other.rule in ways and _lines(one) & _lines(other)), None)
         if twin is not None:
             used.append(twin)

@@ -44,7 +44,9 @@ def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list
 @flag("--rules", multiple=True, metavar="FILE", help="Python file with custom rules; repeatable", group=_RULES)
 @flag("--trust-settings", is_flag=True, help="Apply the bushel.toml of a data folder", group=_RULES)
 @flag("--against", multiple=True, metavar="PATH", help="Another split to compare with; repeatable", group=_WHAT)
-@flag("--script", metavar="FILE", help="Code of the pipeline (.py, .ipynb or a package): parsed", group=_WHAT)
+@flag(
+    "--script", metavar="FILE", help="Training script to analyse (.py, .ipynb or package); it is not run", group=_WHAT
+)
 @flag("--run", is_flag=True, help="Also run the script for a few batches, in a copy of its folder", group=_WHAT)
 @flag("--run-args", default="", metavar="ARGS", help="Command line that the script runs with", group=_WHAT)
 @flag(

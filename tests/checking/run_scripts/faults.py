@@ -34,7 +34,7 @@ FAULTS = [
     Fault("repeat_without_steps", "kaggle_cnn", "    steps_per_epoch=STEPS_PER_EPOCH,\n", "", "PIP019"),
     Fault("out_of_data", "custom_train_step", "model.fit(load(\"train\"), validation_data=load(\"val\"), epochs=8)", "model.fit(load(\"train\"), validation_data=load(\"val\"), steps_per_epoch=560, epochs=8)  # <-", "PIP019"),
     Fault("shuffle_after_batch", "custom_train_step", 'return ds.shuffle(1000).batch(32) if split == "train" else ds.batch(32)', 'return ds.batch(32).shuffle(1000) if split == "train" else ds.batch(32)  # <-', "EXE020 PIP001"),
-    Fault("small_buffer", "custom_train_step", "ds.shuffle(1000).batch(32)", "ds.shuffle(10).batch(32)", "EXE020"),
+    Fault("small_buffer", "custom_train_step", "ds.shuffle(1000).batch(32)", "ds.shuffle(10).batch(32)", "EXE020 PIP013"),
     Fault("augmented_before_cache", "segmentation_dict", "raw.map(parse).cache().shuffle(600).map(augment).batch(16)", "raw.map(parse).map(augment).cache().shuffle(600).batch(16)", "EXE023"),
     Fault("augmented_validation", "kaggle_cnn", "    dataset = load_dataset(VALID_FILENAMES, ordered=ordered)\n", "    dataset = load_dataset(VALID_FILENAMES, ordered=ordered)\n    dataset = dataset.map(data_augment)  # <-\n", "PIP007"),
     Fault("cached_augmented_validation", "kaggle_cnn", "    dataset = dataset.batch(BATCH_SIZE)\n    dataset = dataset.cache()\n", "    dataset = dataset.map(data_augment).batch(BATCH_SIZE)  # <-\n", "PIP007"),

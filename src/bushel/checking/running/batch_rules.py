@@ -298,7 +298,7 @@ def one_class_per_batch(run: Execution) -> Iterator[Finding]:
             if late
             else f"shuffle has {small[0]}"
             if small
-            else "nothing shuffles them"
+            else "the data is not shuffled"
         )
         spot = (
             joined[-1]
@@ -312,8 +312,8 @@ def one_class_per_batch(run: Execution) -> Iterator[Finding]:
             else None
         )
         yield run.found(
-            f"batches for training hold {mean:.1f} of {len(classes)} classes on average, where {expected:.1f} are "
-            f"to be expected: {why}",
+            f"training batches contain {mean:.1f} of {len(classes)} classes on average (expected {expected:.1f}): "
+            f"{why}",
             spot,
             help="shuffle before batching, with a buffer as large as the dataset",
             severity="error" if mean < 1.35 else None,
@@ -599,7 +599,7 @@ def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit
             if link in val_chain
         )
         if reshuffling and separating:
-            return  # EXE025 says it
+            return  # that is another rule's
         spots = [link["place"] for link in separating[-2:]] or readers[-1:]
         yield run.found(
             f"{overlap['shared']:,} of {overlap['val']:,} records of validation are also trained on",

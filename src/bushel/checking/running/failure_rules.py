@@ -114,7 +114,7 @@ def raises(run: Execution) -> Iterator[Finding]:
 
     Why: training ends before it has begun.
     Example: a feature that the records do not hold; a reshape to another number of values.
-    Fix: what the finding says; the line is that of the user's code from which the error comes.
+    Fix: follow the finding; it points at the line in your code that raised the error.
     Ignore: where the error is that of an environment that is not the one in which training runs.
     """
     error = run.failure
@@ -452,7 +452,7 @@ def _other_structure(run: Execution, error: Event, found: re.Match[str]) -> Caus
     inputs = [layer["place"] for layer in model["layers"] if layer["class"] == "InputLayer"]
     last = (model.get("last") or {}).get("place")
     return Cause(
-        f"the batches do not have the parts that the model takes and gives: {_essence(error['message'])[:200]}",
+        f"the batch structure does not match the model's inputs and outputs: {_essence(error['message'])[:200]}",
         [model.get("place"), *returns[:2], *inputs[:2], last, model.get("compiled_at")],
         "use the same names and the same order in the dataset, in the model and in compile",
     )

@@ -38,7 +38,7 @@ def callback_watches_nothing(run: Execution) -> Iterator[Finding]:
             better = better_direction(monitor)
             if wants and better and wants != better:
                 yield run.found(
-                    f"{callback['class']} takes {'lower' if wants == 'min' else 'higher'} {monitor} for better",
+                    f"{callback['class']} treats a {'lower' if wants == 'min' else 'higher'} {monitor} as better",
                     run.keyword(spot, "mode"),
                     help=f'use mode="{better}"',
                     severity="error",

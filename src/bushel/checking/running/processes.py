@@ -20,7 +20,7 @@ POLL_SECONDS = 0.1
 AFTER_LIMIT = 5.0  # seconds in which the script's process may still write down what it saw
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-SERVE = "--serve"
+SERVE = "serve"  # in place of a job
 _HAS_PROC = os.path.isdir("/proc/self")  # elsewhere time is that of the clock
 _CHILD = [sys.executable, "-m", "bushel.checking.running.child"]
 

@@ -142,7 +142,19 @@ def _metric_name(metric: Any) -> str:
     if isinstance(metric, str):
         return metric
     name = str(getattr(metric, "__name__", type(metric).__name__))
+    if getattr(metric, "_from_logits", False) or _threshold(metric) != USUAL_THRESHOLD:
+        return f"{name} of logits"
     return f"{name} of rows" if getattr(metric, "sparse_y_pred", True) is False else name
+
+
+USUAL_THRESHOLD = 0.5
+
+
+def _threshold(metric: Any) -> float:
+    """Where a metric cuts probabilities; of one that cuts at many places, the usual."""
+    given = getattr(metric, "threshold", getattr(metric, "thresholds", USUAL_THRESHOLD))
+    values = list(given) if isinstance(given, list | tuple) else [given]
+    return float(values[0]) if len(values) == 1 and isinstance(values[0], int | float) else USUAL_THRESHOLD
 
 
 def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:

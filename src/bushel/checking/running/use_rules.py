@@ -135,7 +135,7 @@ def metric_does_not_fit(run: Execution) -> Iterator[Finding]:
         is_amount = labels[0].get("integers") is False and len(labels[0]["shape"]) < 3 and not look.get("label_in")
         loss = loss_called((model.get("loss") or {}).get("name") or "")
         for name in model.get("metrics") or []:
-            why = _misfit(name, labels[0], outputs, loss if is_amount else "")
+            why = _misfit(name, labels[0], outputs, loss if is_amount else "", is_logit=_gives_logits(model, outputs))
             if why:
                 yield run.found(why.message, run.keyword(model.get("compiled_at"), "metrics"), help=why.help)
     for event in run.of("metrics"):
@@ -146,7 +146,13 @@ def metric_does_not_fit(run: Execution) -> Iterator[Finding]:
                     yield run.found(why.message, metric["place"], metric.get("updated_at"), help=why.help)
 
 
-def _misfit(name: str, labels: Event, outputs: Event, loss: str = "") -> MetricMisfit | None:
+def _gives_logits(model: Event, outputs: Event) -> bool:
+    """Whether the loss takes logits, and is given what cannot be probabilities."""
+    is_beyond = "min" in outputs and (outputs["min"] < 0 or outputs["max"] > 1)
+    return bool((model.get("loss") or {}).get("from_logits")) and is_beyond
+
+
+def _misfit(name: str, labels: Event, outputs: Event, loss: str = "", *, is_logit: bool = False) -> MetricMisfit | None:
     """What is wrong with a metric; `loss` is that of a model which predicts amounts."""
     shape, of_labels = outputs.get("shape") or [], labels.get("shape") or []
     classes = shape[-1] if len(shape) > 1 else 1
@@ -162,7 +168,7 @@ def _misfit(name: str, labels: Event, outputs: Event, loss: str = "") -> MetricM
     activation = None if outputs.get("integers") is True else "softmax" if outputs.get("sums_to_one") else "none"
     kind: Literal["numbers", "one_hot", "rows", "amounts"] | None = "numbers" if is_number else None
     kind = "amounts" if loss else "one_hot" if labels.get("one_hot") else "rows" if is_rows and classes > 1 else kind
-    return metric_misfit(name, Pair(loss, activation=activation, units=classes, labels=kind))
+    return metric_misfit(name, Pair(loss, is_logit, activation, classes, kind))
 
 
 @rule("EXE063", "unfrozen-without-compile", severity="warning", needs="execution", rank=60)

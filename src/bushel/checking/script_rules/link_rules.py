@@ -38,7 +38,7 @@ def _names(links: tuple[ChainCall, ...]) -> list[str]:
     return [link.name for link in links]
 
 
-@rule("PIP001", "shuffle-after-batch", needs="script", rank=45)
+@rule("PIP001", "shuffle-after-batch", measured_by="PIP001", needs="script", rank=45)
 def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
     """`shuffle` after `batch`: batches change places, their records never do.
 
@@ -170,7 +170,7 @@ def shuffle_before_cache(trace: Trace) -> Iterator[Finding]:
             yield at(link, "the shuffled order is cached with the records", *edits, help="cache before shuffling")
 
 
-@rule("PIP006", "shuffled-prediction", needs="script", rank=50)
+@rule("PIP006", "shuffled-prediction", measured_by="PIP006", needs="script", rank=50)
 def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
     """`predict` on a dataset that is shuffled, or read in an order that may change.
 
@@ -198,7 +198,7 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
                 yield at(At(files, script), "list_files shuffles the files, and the predictions with them", fix)
 
 
-@rule("PIP007", "augmented-validation", severity="warning", needs="script", rank=50)
+@rule("PIP007", "augmented-validation", measured_by="PIP007", severity="warning", needs="script", rank=50)
 def augmented_evaluation(trace: Trace) -> Iterator[Finding]:
     """Random operations in a pipeline that is only evaluated.
 
@@ -235,7 +235,7 @@ def _is_augmenting(link: ChainCall, dataset: ScriptDataset) -> bool:
     return is_of_pictures and not any(one.form == "image" for one in labels)
 
 
-@rule("PIP008", "batched-twice", needs="script", rank=30)
+@rule("PIP008", "batched-twice", measured_by="PIP008", needs="script", rank=30)
 def batched_twice(trace: Trace) -> Iterator[Finding]:
     """`batch` after `batch`.
 
@@ -332,7 +332,7 @@ def partly_read_cache(trace: Trace) -> Iterator[Finding]:
             )
 
 
-@rule("PIP017", "pairs-shuffled-apart", needs="script", rank=30)
+@rule("PIP017", "pairs-shuffled-apart", measured_by="PIP017", needs="script", rank=30)
 def pairs_shuffled_apart(trace: Trace) -> Iterator[Finding]:
     """Two datasets that are shuffled separately and then zipped.
 

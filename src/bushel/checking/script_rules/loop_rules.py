@@ -151,7 +151,7 @@ def _steps(trace: Trace, model: KnownValue) -> int | None:
 def learning_rate(trace: Trace) -> Iterator[Finding]:
     """A learning rate that cannot work, or a schedule that ends it long before training ends.
 
-    Why: with too large a rate the loss jumps, with too small a one nothing happens.
+    Why: too high a rate makes the loss jump; too low a rate learns nothing.
     Example: `Adam(learning_rate=1.0)`; `ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)`
     Fix: 1e-3 for Adam and 1e-2 for SGD are good starting points; schedules count steps, not epochs.
     Ignore: where the rate was found by search.
@@ -183,7 +183,7 @@ def _decayed(schedule: KerasObject, steps: int | None) -> Iterator[Finding]:
         yield at(schedule, f"the learning rate is at its end after {every:,} of {steps:,} steps", help=help)
 
 
-@rule("PIP054", "callback-watches-nothing", severity="warning", needs="script", rank=60)
+@rule("PIP054", "callback-watches-nothing", measured_by="PIP054", severity="warning", needs="script", rank=60)
 def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
     """A callback that monitors what fit does not measure, or watches it in the wrong direction.
 
@@ -247,7 +247,7 @@ def _watched(callback: KerasObject, names: set[str] | None, has_validation: bool
     better = better_direction(plain)
     if mode in ("min", "max") and better and mode != better:
         yield at(At(callback.value_node(-1, "mode"), callback.script),
-                 f"{callback.kind} takes {'lower' if mode == 'min' else 'higher'} {monitor} for better",
+                 f"{callback.kind} treats a {'lower' if mode == 'min' else 'higher'} {monitor} as better",
                  help=f'use mode="{better}"', severity="error")  # fmt: skip
 
 
@@ -419,7 +419,7 @@ def mean_of_each_replica(trace: Trace) -> Iterator[Finding]:
     Why: gradients are larger by the number of replicas: two devices train with twice the learning rate.
     Example: `tf.reduce_mean(per_example)` in a function that `strategy.run` calls
     Fix: `tf.nn.compute_average_loss(per_example, global_batch_size=GLOBAL_BATCH)`
-    Ignore: where there is one replica alone.
+    Ignore: if you train on a single replica.
     """
     for event in trace.of("gradient"):
         target = event.info["target"]

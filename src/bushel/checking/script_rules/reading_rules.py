@@ -348,7 +348,8 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
             real = {1: "tf.uint8", **NAMED_BY_RATIO}.get(item, f"{item} bytes per value")
             yield at(
                 At(decoded, event.script),
-                f"{tensor.feature!r} gives {held:,} {tensor.dtype}, and {wanted:,} wanted: {real}",
+                f"{tensor.feature!r} decodes to {held:,} {tensor.dtype} values, but the reshape expects {wanted:,}: "
+                f"decode it as {real}",
                 with_argument(event.script, decoded, 1, "out_type", real.split(" or ")[0]),
                 also=event,
                 measured=held,

@@ -167,7 +167,7 @@ def _misfits(trace: Trace, kind: str) -> Iterator[tuple[Site, Misfit]]:
                 yield site, misfit
 
 
-@rule("PIP043", "loss-for-other-labels", needs="script", rank=30, measured_by="EXE003", silences=("EXE039", "EXE041"))
+@rule("PIP043", "loss-for-other-labels", needs="script", rank=30, causes="EXE003", silences=("EXE039", "EXE041"))
 def loss_for_other_labels(trace: Trace) -> Iterator[Finding]:
     """A loss for one-hot labels where labels are numbers, or the other way round.
 
@@ -220,7 +220,7 @@ def logits_and_probabilities(trace: Trace) -> Iterator[Finding]:
         yield at(site.loss, misfit.message, *fix, help=misfit.help, also=site.head, measured=gives, expected=expected)
 
 
-@rule("PIP051", "labels-do-not-fit-head", needs="script", rank=30, measured_by="EXE003", silences=("EXE039", "EXE041"))
+@rule("PIP051", "labels-do-not-fit-head", needs="script", rank=30, causes="EXE003", silences=("EXE039", "EXE041"))
 def head_does_not_fit_labels(trace: Trace) -> Iterator[Finding]:
     """A last layer with fewer classes than the data has, or an activation that the loss does not take.
 
@@ -284,7 +284,7 @@ def fitted_inside_map(trace: Trace) -> Iterator[Finding]:
         yield at(event, "a layer is fitted inside map", help="adapt it once, before the map")
 
 
-@rule("PIP048", "never-adapted", needs="script", rank=60)
+@rule("PIP048", "never-adapted", measured_by="PIP048", needs="script", rank=60)
 def never_adapted(trace: Trace) -> Iterator[Finding]:
     """A Normalization or vocabulary layer that is never adapted and given no statistics.
 

@@ -14,7 +14,7 @@ from bushel.checking.script.known_values import Function, ScriptWriter
 _ENCODER = re.compile(r"Label|Encoder|Binarizer|Tokenizer")  # which give names numbers, and learn nothing else
 
 
-@rule("PIP060", "writer-never-closed", needs="script", rank=20)
+@rule("PIP060", "writer-never-closed", measured_by="PIP060", needs="script", rank=20)
 def writer_never_closed(trace: Trace) -> Iterator[Finding]:
     """A `TFRecordWriter` that nothing closes.
 
