@@ -202,3 +202,11 @@ def test_info_names_a_shard_that_is_missing_and_one_that_the_manifest_does_not_k
     assert done.exit_code == 1
     assert "train-00001-of-00002.tfrecord is not there" in done.stdout
     assert "more.tfrecord is not in the manifest" in done.stdout
+
+
+def test_files_beside_the_shards_of_a_dataset_are_not_read(tmp_path: Path) -> None:
+    bushel.build({"x": [1, 2, 3, 4, 5]}, tmp_path / "data")
+    (tmp_path / "data" / "bushel.toml").write_text("[check]\n")
+    (tmp_path / "data" / "notes.txt").write_text("seen")
+    done = CliRunner().invoke(cli, ["info", str(tmp_path / "data")])
+    assert (done.exit_code, done.output.splitlines()[0].startswith("5 records in 1 file")) == (0, True)
