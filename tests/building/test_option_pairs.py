@@ -112,7 +112,7 @@ OPTIONS: dict[str, list[str]] = {
     "--columns": ["--columns", "AGE,HEIGHT,label,text,COLOUR"],
     "--type": ["--type", "AGE=float32"],
     "--rename": ["--rename", "HEIGHT=tall"],
-    "--limit": ["--limit", "13"],
+    "--limit": ["--limit", "29"],
     "--marks": ["--marks", "MARKS"],
     "--constrain": ["--constrain", "AGE:max=25"],
     "--split": ["--split", "60/40"],
