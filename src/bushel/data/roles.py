@@ -126,6 +126,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     roles: dict[str, Role]
     label: str | None = None
     why: str = ""  # that is the label
+    is_guess: bool = False  # whether only its name says that it is the label
     task: str | None = None
 
     def of(self, *kinds: Kind) -> list[str]:
@@ -198,6 +199,7 @@ def take_account(
             if value is not None:
                 seen.setdefault(name, []).append(value)
     single = [name for name, values in seen.items() if values and all(_is_one(value) for value in values[:_ENOUGH])]
+    is_guess = label is None and declared is None
     label, why = find_label(single, asked=label, declared=declared, by_name=by_name)
     roles = {name: _role(name, schema.features.get(name), values) for name, values in seen.items()}
     roles |= _parts(seen, roles)
@@ -215,7 +217,7 @@ def take_account(
         roles |= _names_of_label(label, seen, roles)
         roles[label] = Role("label", why)
         task = _task(schema.features.get(label), seen[label])
-    return Account(roles=roles, label=label, why=why, task=task)
+    return Account(roles=roles, label=label, why=why, is_guess=is_guess, task=task)
 
 
 def box_sides(names: Iterable[str]) -> dict[str, dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -112,9 +113,12 @@ def probe(given: ToProbe, encoder: BlockEncoder, read: ReadRows | None = None) -
 def _account(encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Account:
     """What the features of the source are, before transforms."""
     schema = encoder.source_schema
-    samples = (sample_at(block.columns, schema.features, row) for _, block in blocks for row in range(len(block.rows)))
+    places = ((block, row) for _, block in blocks for row in range(len(block.rows)))
+    looked_at = []
+    for block, row in islice(places, SAMPLES):
+        with suppress(UnicodeDecodeError):  # text in another encoding, which is refused when it is written
+            looked_at.append(sample_at(block.columns, schema.features, row))
     declared = encoder.labels.feature if encoder.labels is not None else None
-    looked_at = list(islice(samples, SAMPLES))
     return take_account(schema, looked_at, declared=declared, by_name=False, levels_of=count_levels)
 
 

@@ -181,7 +181,9 @@ def roles_of(facts: list[dict[str, Any]], account: Account) -> FeatureRoles:
     """What to look at, by the account of the data and a survey of the first records."""
     by_name = {fact["name"]: fact for fact in facts if not fact["sequence"]}
     one_value = {name for name, fact in by_name.items() if fact["min_count"] == fact["max_count"] == 1}
-    label = account.label if account.label in one_value and not by_name[account.label]["kinds"][FLOAT_KIND] else None
+    label = account.label if account.label in one_value else None
+    if label is not None and account.is_guess and by_name[label]["kinds"][FLOAT_KIND]:
+        label = None  # a name is not enough to call measurements labels
     groups = [name for name in account.of("group") if name in one_value]
     boxes, tokens = find_lists(facts, account)
     rows = sampled_features(facts, label)
