@@ -281,3 +281,9 @@ def test_a_feature_whose_name_is_no_utf8_is_reported(tmp_path: Path) -> None:
 def test_a_label_that_no_record_has_is_refused_with_the_nearest(sorted_data: Path) -> None:
     with pytest.raises(bushel.MissingName, match="no feature 'labels'; did you mean 'label'"):
         bushel.check(sorted_data, label="labels")
+
+
+def test_the_readme_states_how_many_rules_there_are() -> None:
+    root = Path(__file__).parents[2]
+    pages = re.findall(r"^### ", (root / "docs" / "checks.md").read_text(), re.MULTILINE)
+    assert f"[{len(pages)} rules](docs/checks.md)" in (root / "README.md").read_text()
