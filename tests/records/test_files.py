@@ -278,10 +278,11 @@ def test_bytes_that_are_nothing_known_are_a_fault_of_record_0(tmp_path: Path) ->
     assert (caught.value.fault, caught.value.record, caught.value.offset) == (Fault.LENGTH_CRC, 0, 0)
 
 
-def test_shards_of_0_bytes_hold_nothing_unless_something_promises_records(tmp_path: Path) -> None:
+@pytest.mark.parametrize("empty", ["part-3.tfrecord", "part-2-of-3.tfrec", "part-00001", "x-07.tfrec"])
+def test_shards_of_0_bytes_hold_nothing_unless_something_promises_records(tmp_path: Path, empty: str) -> None:
     import tensorflow as tf
 
-    names = [f"part-{number:05d}-of-00003" for number in range(3)]
+    names = ["part-00000.tfrecord", empty, "part-00002.tfrecord"]
     for name in (names[0], names[2]):
         with bushel.Writer(tmp_path / name) as writer:
             for number in range(10):

@@ -375,7 +375,8 @@ def _behind(memory: Any, at: int, fault: Fault) -> int:
     return _native.resynchronise(memory, at + 1)
 
 
-_COUNT_IN_NAME = re.compile(r"(?<!-of)-(\d+)\.tfrec(?:ord)?s?$")  # as in flowers-07-230.tfrec, which has 230 records
+# As in flowers-07-230.tfrec, the 8th shard, which has 230 records. A single number is that of a shard: part-3.tfrecord.
+_COUNT_IN_NAME = re.compile(r"\d.*(?<!-of)-([1-9]\d*)\.tfrec$")
 
 
 def open_file(path: Path) -> RecordFile:
