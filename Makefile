@@ -8,7 +8,7 @@ NATIVE := CMakeLists.txt $(wildcard src/native/*.* src/native/bindings/*)
 export PYTHONDONTWRITEBYTECODE :=
 CXX_SOURCES := $(foreach folder,src/native src/native/bindings tests/native,$(wildcard $(folder)/*.cpp $(folder)/*.h))
 
-.PHONY: demo test test-scripts test-slow test-view test-frameworks check docs native tsan fuzz arm64 wheels bench format clean
+.PHONY: demo test coverage test-scripts test-slow test-view test-frameworks check docs native tsan fuzz fuzz-files arm64 wheels bench format clean
 
 $(STAMPS)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bushel needs Python 3.11 or later; try make PYTHON=python3.12")'
@@ -34,7 +34,14 @@ demo: $(STAMPS)/demo
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMPS)/test native
-	$(BIN)/python -m pytest -n auto -m "not slow and not scripts"
+	$(BIN)/python -m pytest -n auto --durations=10 -m "not slow and not scripts"
+
+# Branches that tests take, by room: TESTS=tests/records looks at some of them. What is printed is printed even if a test fails.
+coverage: $(STAMPS)/test
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@$(BIN)/coverage run -m pytest -n auto -m "not slow and not scripts" $(TESTS); status=$$?; \
+	  $(BIN)/coverage combine --quiet && $(BIN)/coverage json --quiet && $(BIN)/python tests/coverage_by_room.py build/coverage/report.json; \
+	  exit $$status
 
 # Every fault in scripts, and every correct script, in real runs: forked from processes that have imported TensorFlow.
 test-scripts: $(STAMPS)/test
@@ -84,7 +91,9 @@ tsan: $(STAMPS)/build
 	$(BIN)/cmake --build build/tsan --target native_tests
 	$(BIN)/ctest --test-dir build/tsan/tests/native --output-on-failure --exclude-regex replay
 
-FUZZ_SECONDS ?= 30
+# MINUTES=30 fuzzes each target for so long, instead of half a minute.
+FUZZ_SECONDS ?= $(if $(MINUTES),$(shell expr $(MINUTES) \* 60),30)
+FUZZED_FILES := index manifest contract csv table json gzip
 FUZZED := scan example texts json jpeg png headers
 SEEDS_scan := records
 SEEDS_example := example sequence
@@ -107,7 +116,11 @@ fuzz: $(STAMPS)/build $(STAMPS)/test
 	@mkdir -p $(foreach target,$(FUZZED),build/fuzz/corpus/$(target))
 	$(foreach target,$(FUZZED),cd build/fuzz && tests/native/fuzz_$(target) -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
 	  corpus/$(target) $(addprefix ../../tests/golden/fuzz_seeds/,$(SEEDS_$(target)))$(newline))
-	$(foreach target,index manifest contract csv,$(BIN)/python tests/test_hostile_files.py $(target) $(FUZZ_SECONDS)$(newline))
+	@$(MAKE) --no-print-directory fuzz-files
+
+# What is read in Python, and compared with zlib, Arrow and Python's own readers.
+fuzz-files: $(STAMPS)/build $(STAMPS)/test
+	$(foreach target,$(FUZZED_FILES),$(BIN)/python tests/test_hostile_files.py $(target) $(FUZZ_SECONDS)$(newline))
 
 # The same tests of the core on the other architecture, emulated.
 arm64: $(STAMPS)/build
