@@ -20,6 +20,7 @@ EVERY: dict[str, list[str]] = {
     "prepare_images": ["--count", "60", "--rounds", "1"],
     "batches": ["--quick", "--only", "floats"],
     "shuffle_quality": ["--records", "20000"],
+    "compressed": ["--scale", "0.01", "--rounds", "1"],
     "many_shards": ["--shards", "20", "--records", "500"],
     "loaders": ["--records", "2000"],
     "cluster": ["scheduler", "--scale", "0.002"],

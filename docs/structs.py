@@ -22,7 +22,8 @@ class Structs(griffe.Extension):
         for statement in getattr(node, "body", []):
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 for name, value in _pairs(statement.targets[0], statement.value):
-                    if value in mod.members and mod.members[value].is_class:
+                    # What is imported cannot be looked at yet: its module is not loaded.
+                    if isinstance(mod.members.get(value), griffe.Class):
                         mod.set_member(name, griffe.Alias(name, f"{mod.path}.{value}", parent=mod))
 
     def on_class_members(self, *, cls: griffe.Class, **kwargs: Any) -> None:

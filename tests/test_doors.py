@@ -2,127 +2,63 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from door_calls import ALLOWED
+
 SOURCE = Path(__file__).parent.parent / "src" / "bushel"
 
-# Calls that reach files, by what they are.
-READS = {"open", "read_bytes", "read_text"}
-WRITES = {"write_bytes", "write_text", "unlink", "rmtree", "rmdir"}
-LIBRARIES = {("h5py", "File"), ("sqlite3", "connect"), ("np", "load"), ("np", "memmap"), ("pa", "memory_map")}
-NAMES = {"ZipFile", "load_dataset", "load_from_disk"}
-
-OWN = "files of bushel's own, in folders that doors.check_own_folder looked at before"
-OURS = "temporary files that this process made, or files that the caller named to be written"
-MEMORY = "bytes in memory, not a file: Pillow, tarfile or NumPy over io.BytesIO"
-NAMED = "a file that the user names on the command line or in a call, not one that data names"
-LISTED = "files that a listing found: os.scandir says that they are ordinary ones"
-CHECKED = "after doors.open_inside, why_not_inside or refuse_special has looked at it"
-DOOR = "a door itself, or a verb of storage that the doors and all rooms use"
-SYSTEM = "files of the system, such as those in /proc, or of the package"
-SCRIPT = "code that the user named as code, and its copy"
-FITTED = "files of transforms, which transforms.by_name lets through only inside the data, or if they are trusted"
-
-ALLOWED = {
-    "building/engines.py": OWN,
-    "building/output/journal.py": OWN,
-    "building/output/output_folder.py": OWN,
-    "building/output/writer.py": OURS,
-    "building/planning/draft.py": OWN,
-    "building/planning/plan.py": OWN,
-    "building/planning/planner.py": OWN,
-    "building/planning/synthesis.py": OWN,
-    "building/recipe.py": NAMED,
-    "building/record_encoding.py": OWN,
-    "building/run.py": OWN,
-    "building/shard_files.py": OWN,
-    "building/tasks.py": OWN,
-    "checking/collect/duplicates.py": OURS,
-    "checking/collect/facts.py": LISTED,
-    "checking/collect/image_and_sound_facts.py": MEMORY,
-    "checking/collect/memory.py": OURS,
-    "checking/findings.py": "settings of the working folder, which storage.trust has judged; baselines that are named",
-    "checking/rules/model_rules.py": NAMED,
-    "checking/running/child.py": SCRIPT,
-    "checking/running/execution.py": SCRIPT,
-    "checking/running/processes.py": SYSTEM,
-    "checking/script/followed_script.py": SCRIPT,
-    "checking/script/tensorflow_calls.py": SCRIPT,
-    "cli/__init__.py": SYSTEM,
-    "cli/file_commands.py": NAMED,
-    "cli/train.py": NAMED,
-    "data/columns.py": OWN,
-    "data/sound_decoding.py": "ffmpeg, with `file:` before an absolute name, so that none is taken for an address",
-    "data/tf_descriptions.py": CHECKED,
-    "exporting.py": OURS,
-    "feeding/trees.py": "a model of a run that the user names; arrays without pickles, checked when they are loaded",
-    "keras.py": NAMED,
-    "parallel.py": SYSTEM,
-    "pixels/codecs.py": MEMORY,
-    "ray/cluster.py": OURS,
-    "reading/feed.py": "bushel.open, which opens datasets by their manifest",
-    "records/files.py": LISTED,
-    "records/record_roles.py": MEMORY,
-    "sources/array_source.py": CHECKED,
-    "sources/detection/annotation_files.py": LISTED,
-    "sources/detection/boxed_images.py": MEMORY,
-    "sources/folders.py": LISTED,
-    "sources/image_checks.py": MEMORY,
-    "sources/image_tiles.py": LISTED,
-    "sources/in_memory.py": OURS,
-    "sources/marked.py": NAMED,
-    "sources/series_rows.py": OURS,
-    "sources/tables/delimited.py": "TextFile.open, which opens by storage.open_to_read",
-    "sources/tables/json_lines.py": "TextFile.open, which opens by storage.open_to_read",
-    "sources/tables/row_sources.py": "SQLite to read only, with an authorizer; Excel files that the user names",
-    "sources/tables/table.py": CHECKED,
-    "sources/tables/table_files.py": LISTED,
-    "sources/tars.py": "a tar that the user names; its members are read into memory, and none is unpacked",
-    "sources/text_files.py": "TextFile.open, which opens by storage.open_to_read",
-    "sources/video_files.py": "ffmpeg, with `file:` before an absolute name, so that none is taken for an address",
-    "storage/cache.py": DOOR,
-    "storage/doors.py": DOOR,
-    "storage/downloads.py": "addresses, by an opener that knows http and https alone; a folder that the user names",
-    "storage/file_kinds.py": DOOR,
-    "storage/objects.py": DOOR,
-    "storage/stores.py": SYSTEM,
-    "storage/whole_files.py": DOOR,
-    "storage/whole_folders.py": DOOR,
-    "training/exporting.py": OURS,
-    "training/inputs/choose.py": MEMORY,
-    "training/report.py": MEMORY,
-    "training/run_folder.py": "the run that the user names; arrays without pickles",
-    "transforms/image.py": MEMORY,
-    "transforms/text_vectors.py": FITTED,
-    "transforms/texts.py": FITTED,
-    "viewing/finding_views.py": MEMORY,
-    "viewing/runs.py": "arrays of the run that the user names, without pickles",
-    "viewing/server.py": SYSTEM,
-    "viewing/showing.py": MEMORY,
+# Calls that reach files or start programs, whatever they are called on.
+NAMES = {
+    *("open", "fdopen", "read_bytes", "read_text", "write_bytes", "write_text", "File", "ZipFile", "Popen"),
+    *("unlink", "rmtree", "rmdir", "copytree", "copyfile", "copy2", "load_workbook", "load_dataset", "load_from_disk"),
+}
+# Those that are called on a library.
+LIBRARIES = {
+    *(("sqlite3", "connect"), ("np", "load"), ("np", "memmap"), ("pa", "memory_map"), ("os", "system")),
+    *(("subprocess", "run"), ("subprocess", "check_output"), ("pickle", "load"), ("pickle", "loads")),
+    *(("cloudpickle", "loads"), ("os", "remove"), ("os", "rename"), ("os", "replace"), ("os", "truncate")),
+    *(("shutil", "move"), ("shutil", "copy")),
 }
 
 
-def calls_in(module: Path) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(module.read_text())):
-        if isinstance(node, ast.Call):
-            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            base = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-            is_library = any(name == call and package in base for package, call in LIBRARIES)
-            if name in READS | WRITES | NAMES or is_library or (name == "remove" and base in ("os", "shutil")):
-                yield node.lineno, f"{base}.{name}".lstrip(".")
+def walk_calls(node: ast.AST, inside: str = "") -> Iterator[str]:
+    """The calls below a node, each with the function that it is in."""
+    for child in ast.iter_child_nodes(node):
+        is_named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if isinstance(child, ast.Call):
+            name = child.func.id if isinstance(child.func, ast.Name) else getattr(child.func, "attr", "")
+            base = ast.unparse(child.func.value) if isinstance(child.func, ast.Attribute) else ""
+            if name in NAMES or (base.split(".")[-1], name) in LIBRARIES:
+                yield f"{inside or 'module'}: {f'{base}.{name}' if base else name}"
+        yield from walk_calls(child, f"{inside}.{child.name}".lstrip(".") if is_named else inside)
 
 
-def test_every_call_that_reaches_files_is_in_a_place_that_may() -> None:
-    found = {str(path.relative_to(SOURCE)): list(calls_in(path)) for path in SOURCE.rglob("*.py")}
-    around = {place: calls for place, calls in found.items() if calls and place not in ALLOWED}
-    assert around == {}, (
-        "open what data names by storage.open_inside, read_named or open_named, or give the reason here"
-    )
+def calls_in(text: str) -> set[str]:
+    found = Counter(walk_calls(ast.parse(text)))
+    return {f"{call} x{count}" if count > 1 else call for call, count in found.items()}
 
 
-def test_no_place_is_allowed_that_needs_no_door() -> None:
-    assert {place for place in ALLOWED if not list(calls_in(SOURCE / place))} == set()
+FOUND = {str(path.relative_to(SOURCE)): calls_in(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def test_every_call_that_reaches_files_or_starts_programs_is_listed_with_its_reason() -> None:
+    around = {place: left for place, calls in FOUND.items() if (left := calls - ALLOWED.get(place, {}).keys())}
+    assert around == {}, "open what data names by bushel.storage's doors, or give the reason in tests/door_calls.py"
+
+
+def test_no_call_is_allowed_that_is_not_there() -> None:
+    gone = {place: left for place, calls in ALLOWED.items() if (left := calls.keys() - FOUND.get(place, set()))}
+    assert gone == {}
+
+
+def test_a_new_call_in_a_listed_function_is_noticed() -> None:
+    text = "def load(path):\n    return path.open()\n"
+    assert calls_in(text) == {"load: path.open"}
+    assert calls_in(text + "    path.open()\n") == {"load: path.open x2"}
+    assert calls_in("class A:\n    def f(self):\n        subprocess.run(x)\n") == {"A.f: subprocess.run"}
 
 
 def test_python_never_looks_for_modules_where_it_is_started() -> None:

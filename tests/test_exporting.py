@@ -217,7 +217,9 @@ def test_features_that_become_one_name_are_different_members_of_a_tar(tmp_path: 
 
 
 def test_splits_whose_names_differ_in_case_alone_are_exported_apart(tmp_path: Path) -> None:
-    bushel.build([{"text": f"t {n}"} for n in range(10)], tmp_path / "data", split="train=0.5,Train=0.5")
+    bushel.build([{"text": f"t {n}"} for n in range(10)], tmp_path / "data", split="train=0.5,other=0.5")
+    manifest = tmp_path / "data" / "dataset.json"
+    manifest.write_text(manifest.read_text().replace('"other":', '"Train":'))  # as datasets of others have them
     exported = export_dataset(tmp_path / "data", tmp_path / "out", format="jsonl")
     files = [path.name for path in (tmp_path / "out").glob("*.jsonl")]
     assert len({name.lower() for name in files}) == len(files) == 2
@@ -277,3 +279,18 @@ def test_damaged_records_stop_an_export_unless_they_are_skipped(photos: Path, tm
 def test_an_unknown_format_is_refused_with_those_there_are(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="format must be one of parquet, webdataset, jsonl, folder, tfds; got 'csv'"):
         export_dataset(photos, tmp_path / "out", format="csv")  # type: ignore[arg-type]
+
+
+def test_an_export_that_was_killed_before_it_began_or_when_it_was_complete_is_neither_refused_nor_left_dirty(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rows.csv").write_text("x,label\n1,a\n2,b\n")
+    bushel.build(tmp_path / "rows.csv", tmp_path / "data")
+    (tmp_path / "out" / "_exporting").mkdir(parents=True)
+    assert export_dataset(tmp_path / "data", tmp_path / "out", format="jsonl").records == {"train": 2}
+    before = (tmp_path / "out" / "_export.json").read_bytes()
+    (tmp_path / "out" / "_exporting").mkdir()
+    with pytest.raises(bushel.FileProblem, match="is not empty"):
+        export_dataset(tmp_path / "data", tmp_path / "out", format="jsonl")
+    assert not (tmp_path / "out" / "_exporting").exists()
+    assert (tmp_path / "out" / "_export.json").read_bytes() == before

@@ -3,6 +3,7 @@
 python tests/test_hostile_files.py TARGET SECONDS        fuzzes one target for so long; `make fuzz` does it for all
 """
 
+import contextlib
 import csv
 import io
 import json
@@ -11,12 +12,17 @@ import random
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
 import pytest
 
 import bushel
@@ -195,7 +201,108 @@ def _rows(data: bytes) -> list[list[str]]:
     return list(csv.reader(io.StringIO(data.decode(), newline="")))
 
 
+_CELLS = ["", "a", "1", "-7", "007", "1.5", "1e9", "9" * 17, "9" * 25, "NaN", "nan", "null", "true", "2020-01-02"]
+_CELLS += ["two words", "é☃", "'", "\x01", "a;b", "a\tb", "=1+1", "\u202e"]
+
+
+def check_table(draw: random.Random) -> None:
+    """Text of a CSV is what Arrow's parser and Python's find in it, whichever way bushel reads it."""
+    width, quotes = draw.randrange(1, 5), draw.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+    few = draw.sample(_CELLS, draw.randrange(1, 6))
+    awkward = ['a "b"', "line\nbreak", ","] if draw.random() < 0.3 else []
+    rows = [[draw.choice([*few, *awkward]) for _ in range(width)] for _ in range(draw.randrange(1, 30))]
+    written = io.StringIO()
+    names = [f"c{n}" for n in range(width)]
+    csv.writer(written, lineterminator="\n", quoting=quotes).writerows([names, *rows])
+    path = place().folder.parent / "rows.csv"
+    path.write_text(written.getvalue(), newline="")
+    types = dict.fromkeys(names, "str")
+    try:
+        source = bushel.sources.table(path, types=types, delimiter=",")
+        blocks = [block for part in range(source.partitions()) for block in source.read(part, None)]
+    except bushel.BushelError:
+        blocks = None
+    expected = [row for row in csv.reader(io.StringIO(written.getvalue(), newline="")) if row][1:]
+    if blocks is not None:
+        assert not any(block.refused for block in blocks)
+        found = [list(row) for block in blocks for row in zip(*(_texts(block.columns[n]) for n in names), strict=True)]
+        assert found == expected
+        assert found == _by_arrow(written.getvalue().encode(), names)
+
+
+def _texts(column: Any) -> list[str]:
+    values = getattr(column, "values", None)
+    if values is None:
+        return [value.decode() for value in column]
+    ends = column.row_splits.tolist()
+    return ["".join(value.decode() for value in values[a:b]) for a, b in pairwise(ends)]
+
+
+def _by_arrow(data: bytes, names: list[str]) -> list[list[str]]:
+    convert = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    parse = pacsv.ParseOptions(newlines_in_values=True)
+    table = pacsv.read_csv(io.BytesIO(data), parse_options=parse, convert_options=convert)
+    return [list(row.values()) for row in table.to_pylist()]
+
+
+def check_json(draw: random.Random) -> None:
+    """JSON lines are what Python's parser finds in them, whichever way bushel reads them."""
+    names = draw.sample(["a", "b", "é", 'q"', "x/y", "long name"], draw.randrange(1, 4))
+    words = ["", "a", "é☃", '"', "\\", "line\nbreak", "\u0001", "\U0001f600", "null", "5"]
+    kinds = {name: draw.choice(["text", "number", "float"]) for name in names}
+    make = {
+        "text": lambda: draw.choice(words),
+        "number": lambda: draw.choice([0, -1, 7, 10**17, -(10**18) + 1, 2**53 + 1]),
+        "float": lambda: draw.choice([0.5, -1e-9, 1e30, 3.0]),
+    }
+    rows = [{name: make[kinds[name]]() for name in names} for _ in range(draw.randrange(1, 20))]
+    dump = {"ensure_ascii": draw.random() < 0.5, "separators": draw.choice([(",", ":"), (", ", ": ")])}
+    path = place().folder.parent / "rows.jsonl"
+    path.write_text("".join(json.dumps(row, **dump) + "\n" for row in rows))
+    texts = {name: "str" for name, kind in kinds.items() if kind == "text"}
+    source = bushel.sources.table(path, types=texts)
+    blocks = [block for part in range(source.partitions()) for block in source.read(part, None)]
+    assert not any(block.refused for block in blocks)
+    for name, kind in kinds.items():
+        found = [value for block in blocks for value in block.columns[name]]
+        if kind == "text":
+            assert [value.decode() for value in found] == [row[name] for row in rows]
+        else:
+            assert [float(np.float32(value)) for value in found] == [float(np.float32(row[name])) for row in rows]
+
+
+def check_gzip(draw: random.Random) -> None:
+    """Of a damaged gzip file, the records that are given are the first ones; all of them if zlib finds no damage."""
+    raw = place().shard.read_bytes()
+    cuts = sorted(draw.sample(range(1, len(raw)), draw.choice([0, 0, 1, 3])))  # several members are one file
+    parts = [raw[begin:end] for begin, end in pairwise([0, *cuts, len(raw)])]
+    data = b"".join(zlib.compress(part, draw.randrange(10), wbits=31) for part in parts)
+    path = place().folder.parent / "x.tfrecord.gz"
+    path.write_bytes(data if draw.random() < 0.1 else flipped(data, draw))
+    given: list[int] = []
+    with contextlib.suppress(bushel.BushelError):
+        given.extend(int(sample["number"]) for sample in bushel.scan(path, columns=["number"]))
+    expected = [int(sample["number"]) for sample in bushel.scan(place().shard)]
+    assert given == expected[: len(given)]
+    assert len(given) == RECORDS or _inflated(path.read_bytes()) != raw
+
+
+def _inflated(data: bytes) -> bytes:
+    found = b""
+    while data:
+        stream = zlib.decompressobj(wbits=31)
+        try:
+            found += stream.decompress(data)
+        except zlib.error:
+            return b"damaged"
+        data = stream.unused_data
+        if not stream.eof:
+            return b"damaged"
+    return found
+
+
 TARGETS = {"index": check_index, "manifest": check_manifest, "contract": check_contract, "csv": check_csv}
+TARGETS |= {"table": check_table, "json": check_json, "gzip": check_gzip}
 
 
 @pytest.mark.parametrize("target", TARGETS)

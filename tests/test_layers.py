@@ -15,7 +15,7 @@ SOURCE = ROOT / "src" / "bushel"
 
 # In the order of the data flow; rooms of one line do not know each other.
 ROOMS = [
-    ["errors"],
+    ["errors", "spellings"],
     ["printing"],
     ["parallel", "local_server"],
     ["storage"],

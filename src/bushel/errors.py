@@ -107,10 +107,11 @@ class WaitingWarning(BushelWarning):
 _FLAG = re.compile(r"(?<![\w`])--([a-z][a-z-]*)(?: ((?:[A-Z]+\b|[\w/.%,]+(?=$|[).;]| --| \w+=))(?:,[A-Z]+)*))?")
 _SKIPPING = re.compile(r'[;:] on_fault="skip" [^.;]*\.')  # which most commands have no option for
 _COMMAND = re.compile(r"`[^`]*`|\b(?:bushel|pip|git|ray) [a-z]+ .*")
-_OF_RUN = {"overwrite": "True", "append": "True", "strict": "True", "max_bad": "", "workers": "", "engine": ""}
+_OF_RUN = dict.fromkeys(("overwrite", "append", "strict", "inside"), "True")
+_OF_RUN |= dict.fromkeys(("max_bad", "workers", "engine"), "")
 
 
-_SETTING = re.compile(r"""(?<![\w`])--set (\w+)(?:\.(\w+))?=("[^"]*"|[\w.,/]*[\w/])""")
+_SETTING = re.compile(r"""(?<![\w`])--set (\w+)(?:\.(\w+))?=("[^"]*"|[\w.,/-]*[\w/])""")
 
 
 def _as_keyword(found: re.Match[str]) -> str:

@@ -503,14 +503,19 @@ def _begin(folder: Path, identity: str, *, overwrite: bool) -> Path:
         raise FileProblem(folder, "is a file, not a folder")
     check_own_folder(journal)
     is_same = (journal / "identity").is_file() and (journal / "identity").read_text() == identity
-    if folder.exists() and any(folder.iterdir()) and not is_same:
+    names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    is_bare = names <= {_JOURNAL} and not (journal / "identity").exists()  # it was killed before it began
+    if {EXPORT_NAME, _JOURNAL} <= names and not is_same:  # it was killed when it was complete
+        shutil.rmtree(journal)
+    if not is_same and not is_bare:
         if not overwrite:
             raise FileProblem(folder, "is not empty", help=["Choose another folder, or replace it: --overwrite"])
         empty_folder(folder.resolve())
     elif is_same:
         check_own_folder(folder)  # what it holds is written over
     journal.mkdir(parents=True, exist_ok=True)
-    (journal / "identity").write_text(identity)
+    with write_whole(journal / "identity") as file:
+        file.write(identity.encode())
     return journal
 
 
@@ -570,8 +575,9 @@ class _Export:
             schema=self.content.schema,
             classes=list(self.content.classes),
         )
+        stated = msgspec.structs.replace(exported, resumed=0)  # however often it was stopped, the bytes are the same
         with write_whole(self.folder / EXPORT_NAME) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(exported), indent=2))
+            file.write(msgspec.json.format(msgspec.json.encode(stated), indent=2))
         shutil.rmtree(self.journal)
         return exported
 

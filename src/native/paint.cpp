@@ -761,12 +761,13 @@ bool has_png_end(Bytes image) {
 }
 
 // False if there are no pixels, or no end.
-bool read_chunks(Bytes image, PngColour colour, EncodedHeader& header) {
+bool read_chunks(Bytes image, const PngHeader& found, EncodedHeader& header) {
   bool has_pixels = false;
   for_each_png_chunk(image, [&](const PngChunk& chunk) {
     has_pixels = chunk.is("IDAT");
     if (chunk.is("acTL")) header.is_animated = chunk.data.size() >= 4 && load_big32(chunk.data.data()) > 1;
-    if (chunk.is("tRNS") && colour == PngColour::palette) header.size.channels = 4;
+    // A transparent colour becomes alpha, except in grey of 16 bits, which nobody decodes with alpha.
+    if (chunk.is("tRNS") && !(found.colour == PngColour::grey && found.bits == 16)) header.size.channels = 4;
     return !has_pixels;
   });
   return has_pixels && has_png_end(image);
@@ -785,9 +786,11 @@ EncodedHeader read_header(Bytes image) {
   } else if (codec == Codec::png) {
     PngHeader found;
     if (!read_png_header(image, found)) return header;
-    header.size = {found.height, found.width, found.colour == PngColour::palette ? 3 : found.channels()};
+    const std::size_t stored = found.channels();
+    const std::size_t decoded = found.colour == PngColour::palette ? 3 : stored == 2 ? 4 : stored;
+    header.size = {found.height, found.width, decoded};
     header.bits = found.bits;
-    if (!read_chunks(image, found.colour, header)) return {};
+    if (!read_chunks(image, found, header)) return {};
   } else {
     return header;
   }

@@ -125,8 +125,9 @@ def test_a_file_removed_since_is_not_the_same_build(photos: Path, tmp_path: Path
 def test_a_class_whose_samples_are_all_refused_is_reported(tmp_path: Path) -> None:
     lines = '{"a":1,"label":"x"}\n{"a":"two","label":"y"}\n{"a":3,"label":"x"}\n'
     (tmp_path / "rows.jsonl").write_text(lines)
+    source = bushel.sources.table(tmp_path / "rows.jsonl", types={"a": "int64"})
     with pytest.warns(bushel.BushelWarning):
-        built = bushel.build(tmp_path / "rows.jsonl", tmp_path / "out")
+        built = bushel.build(source, tmp_path / "out")
     assert built.problems == ["no record in train of 'y': every sample of it was refused"]
 
 

@@ -95,7 +95,7 @@ def test_a_list_of_features_stands_for_one_transform_each():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("transform = 'standardize'", "got 'standardize'; did you mean 'standardise'?"),
+        ("transform = 'standardist'", "got 'standardist'; did you mean 'standardise'?"),
         ("transform = 'clip'\nfeature = 'x'\nlo = 1", "transform clip: there is no field 'lo'; did you mean 'low'?"),
         ("transform = 'clip'\nfeature = 'x'\nlow = 'a'", "transform clip: low: expected float | null, got str"),
         ("transform = 'clip'\nlow = 1", "transform clip: feature is missing"),

@@ -467,3 +467,28 @@ def test_a_build_that_is_killed_leaves_nothing_outside_of_its_folder(tmp_path):
     assert list(temporary.iterdir()) == []
     if shared:
         assert not [path for path in set(Path("/dev/shm").iterdir()) - shared if "sem" in path.name]
+
+
+def test_a_build_killed_just_before_its_manifest_continues(tmp_path, monkeypatch):
+    """Descriptions for TensorFlow Datasets are there before it, and were taken for it: the journal was thrown away."""
+    (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(50)))
+    build(tmp_path / "rows.csv", tmp_path / "whole")
+
+    def killed(*_: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr("bushel.building.output.output_folder.write_manifest", killed)
+        build(tmp_path / "rows.csv", tmp_path / "out")
+    assert (tmp_path / "out" / "dataset_info.json").exists()
+    built = build(tmp_path / "rows.csv", tmp_path / "out")
+    assert built.resumed > 0
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+
+
+def test_the_journal_of_a_build_killed_after_its_manifest_goes_when_there_is_nothing_to_do(tmp_path):
+    (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(50)))
+    build(tmp_path / "rows.csv", tmp_path / "out")
+    (tmp_path / "out" / "_journal" / "done").mkdir(parents=True)  # half removed
+    assert build(tmp_path / "rows.csv", tmp_path / "out").samples == 0
+    assert not (tmp_path / "out" / "_journal").exists()

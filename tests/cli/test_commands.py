@@ -24,7 +24,7 @@ def test_the_version_names_core_formats_decoders_and_extras() -> None:
     version, core, formats, decoders, extras, *missing = run("--version").stdout.splitlines()
     assert version == f"bushel {bushel.__version__}"
     assert core.startswith("core: _native")
-    assert formats == "formats: datasets 1, indexes 2"
+    assert formats == "formats: datasets 1, indexes 3"
     jpeg, png = codecs()["jpeg"] or "simplejpeg", codecs()["png"] or "Pillow"
     assert decoders == f"images: {jpeg} for JPEG, {png} for PNG, Pillow for others"
     assert extras.startswith("extras: ")

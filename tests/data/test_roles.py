@@ -168,4 +168,4 @@ def test_build_and_its_plan_say_what_was_taken_for_what(tmp_path: Path) -> None:
         said = CliRunner().invoke(cli, ["build", str(tmp_path / "rows.csv"), *more, "--label", "grade"]).stdout
         assert "taken for: table (--kind KIND reads another)" in said
         assert "label: 'grade' (the dataset says so; --label COL names another), classification" in said
-        assert "date or time: 'day' (values are written as dates or times)" in said
+        assert "date or time: 'day' (the schema says so)" in said

@@ -590,6 +590,15 @@ def test_a_name_that_leads_elsewhere_opens_no_file(tmp_path: Path) -> None:
     assert data.label.names == []
 
 
+def test_a_file_of_names_that_is_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("one\ntwo\nthree\n")
+    label = {"pythonClassName": "", "classLabel": {"numClasses": "3"}}
+    folder = described(tmp_path / "d", {"n": label})
+    (folder / "n.labels.txt").symlink_to("../secret")
+    with pytest.raises(bushel.FileProblem, match=r"n.labels.txt: is a link that leaves the folder"):
+        bushel.open(folder)
+
+
 def test_an_error_of_bushel_is_all_that_a_broken_description_raises(tmp_path: Path) -> None:
     folder = described(tmp_path / "d")
     noise = np.random.default_rng(0)

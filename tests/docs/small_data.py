@@ -179,7 +179,7 @@ def sources() -> None:
     tars()
     reviews()
     sounds()
-    for name in ("photos/cat/1.jpg", "flat/1.jpg", "flat/2.jpg", "voc/1.jpg", "yolo/1.jpg"):
+    for name in ("photos/cat/1.jpg", "flat/1.jpg", "flat/2.jpg", "voc/1.jpg", "yolo/1.jpg", "labelled/1.jpg"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8)).save(name)
     Path("photos/.DS_Store").touch()
@@ -191,6 +191,11 @@ def sources() -> None:
     Path("urls.csv").write_text("url,label\nhttps://example.org/1.jpg,cat\n")
     Path("voc/1.xml").write_text("<annotation><filename>1.jpg</filename></annotation>")
     Path("yolo/1.txt").write_text("0 0.5 0.5 0.1 0.1")
+    Path("labelled").mkdir(exist_ok=True)
+    for name in ("segments/images/1.jpg", "segments/masks/1.png"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8)).save(name)
+    Path("labelled/1.json").write_text('{"imagePath": "1.jpg", "shapes": []}')
     Path("boxes.csv").write_text("filename,xmin,ymin,xmax,ymax,class\nflat/1.jpg,1,2,3,4,cat\n")
     np.save("x.npy", np.arange(3))
     with bushel.Writer("theirs.tfrecord") as writer:
@@ -248,4 +253,5 @@ SMALL_DATA: dict[str, Callable[[], None]] = {
     "docs/training.md": training,
     "docs/viewing.md": viewing,
     "docs/tfds.md": tfds,
+    "docs/when-not-to-train.md": check_scripts,
 }

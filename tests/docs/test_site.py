@@ -1,5 +1,6 @@
 """The site of documentation: every page is in its menu, every link leads somewhere, every public name has an entry."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -79,3 +80,22 @@ def test_the_man_page_is_set_without_a_warning() -> None:
     )
     assert done.stderr == ""
     assert "_quarantine.jsonl" in done.stdout
+
+
+def test_every_message_that_is_explained_is_one_that_bushel_prints() -> None:
+    """`…` stands for what differs; what is around it must be in one string of the sources."""
+    printed = "\n".join(_strings_of(path) for path in sorted((ROOT / "src" / "bushel").rglob("*.py")))
+    page = (DOCS / "troubleshooting.md").read_text()
+    headings = re.findall(r"^### (.*`.*)$", page, re.MULTILINE)
+    messages = [message for heading in headings for message in re.findall(r"`([^`]+)`", heading)]
+    assert len(messages) > 30
+    for message in messages:
+        for fixed in message.split("…"):
+            if len(fixed.strip(" '():,;")) > 3:
+                assert fixed.strip(" '") in printed, f"nothing prints {message!r}: {fixed!r} is in no string"
+
+
+def _strings_of(path: Path) -> str:
+    """All strings of a module, one per line; of those with values in them, the parts between."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))

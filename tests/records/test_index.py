@@ -165,8 +165,8 @@ def test_indexing_again_adds_columns_and_loses_none(path: Path) -> None:
 
 def test_another_format_is_refused(path: Path) -> None:
     place = write_all(path)
-    flip(place, 8, 0x01)
-    with pytest.raises(FormatError, match="index of format 3; this bushel reads formats up to 2"):
+    flip(place, 8, 0x06)
+    with pytest.raises(FormatError, match="index of format 4; this bushel reads formats up to 3"):
         bushel.load_index(path)
 
 

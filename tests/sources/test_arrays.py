@@ -95,9 +95,16 @@ def test_lists_of_different_lengths_are_ragged() -> None:
     assert read_all(source)[0] == {"tokens": [[1, 2], [], [3]], "words": [[b"a"], [b"b", b"c"], []]}
 
 
-def test_mixed_types_are_an_error_that_names_the_column() -> None:
+def test_numbers_among_text_are_text_and_that_is_said() -> None:
+    source = arrays({"film": [300, "Alien", None, 8.5]})
+    assert read_all(source)[0] == {"film": [b"300", b"Alien", None, b"8.5"]}
+    (note,) = source.list(0, []).counted
+    assert note.startswith("values of 'film' that are not text, kept as text like the others (--type film=float32")
+
+
+def test_single_values_among_lists_are_an_error_that_names_the_column() -> None:
     with pytest.raises(SchemaMismatch, match=r"its values are not of one type: .* - at x"):
-        arrays({"x": [1, "a", None]})
+        arrays({"x": [1, ["a"], None]})
 
 
 def test_an_integer_beyond_int64_is_refused_alone() -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import sqlite3
+import wave
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,30 @@ def flat() -> None:
     Path("labels.csv").write_text("file,label\n" + "".join(f"{n}.jpg,{'ab'[n % 2]}\n" for n in range(4)))
 
 
+def digits_by_name() -> None:
+    for number in range(4):
+        Path("digits").mkdir(exist_ok=True)
+        with wave.open(f"digits/{number % 2}_anna_{number}.wav", "wb") as file:
+            file.setparams((1, 2, 8000, 400, "NONE", ""))
+            file.writeframes(RANDOM.integers(-99, 99, 400).astype(np.int16).tobytes())
+
+
 def boxes() -> None:
     image(Path("a.jpg"))
     Path("boxes.csv").write_text("filename,xmin,ymin,xmax,ymax,class\na.jpg,1,2,9,8,cat\na.jpg,3,3,20,20,dog\n")
+
+
+def segments() -> None:
+    for number in range(3):
+        image(Path(f"segments/images/{number}.jpg"))
+        Path("segments/masks").mkdir(exist_ok=True)
+        Image.fromarray(RANDOM.integers(0, 3, (24, 24), dtype=np.uint8)).save(f"segments/masks/{number}.png")
+
+
+def labelled() -> None:
+    image(Path("labelled/a.png"))
+    shape = {"label": "cat", "points": [[1, 2], [9, 8]], "shape_type": "rectangle"}
+    Path("labelled/a.json").write_text(json.dumps({"imagePath": "a.png", "shapes": [shape]}))
 
 
 def coco() -> None:
@@ -170,7 +192,10 @@ def samples() -> dict[str, Any]:
 MAKERS: dict[str, Callable[[], Any]] = {
     "photos": photos,
     "flat": flat,
+    "digits": digits_by_name,
     "coco": coco,
+    "labelled": labelled,
+    "segments": segments,
     "boxes.csv": boxes,
     "rows.csv": rows,
     "plain.data": plain,

@@ -229,3 +229,30 @@ def test_a_recipe_decides_what_is_read_and_nothing_else(tmp_path, asked):
     assert seen == []
     assert not (tmp_path / "kept").exists()
     assert not (tmp_path / "chosen").exists()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT sum(x) AS n FROM c",
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT * FROM c WHERE x < 0",
+        "SELECT zeroblob(2000000000) AS n FROM rows",
+    ],
+)
+def test_a_query_of_a_recipe_that_computes_without_end_is_ended(database, tmp_path, query):
+    (tmp_path / "recipe.toml").write_text(
+        f'[source]\nkind = "sql"\npath = "{database}"\nquery = "{query}"\nunlimited = true\n'
+    )
+    with (
+        pytest.warns(BushelWarning, match="source.unlimited is left out, because only you decide that"),
+        pytest.raises(FileProblem, match="the query computes far more than the file holds, and was ended"),
+    ):
+        bushel.build_recipe(tmp_path / "recipe.toml", tmp_path / "out", run=ONE)
+
+
+def test_a_caller_may_let_a_query_compute_for_long(database):
+    numbers = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 9000000)"
+    query = f"{numbers} SELECT max(x) AS n FROM c"
+    with pytest.raises(FileProblem, match=r"unlimited=True"):
+        sources.sql(database, query=query).schema()
+    assert sources.sql(database, query=query, unlimited=True).schema().features.keys() == {"n"}

@@ -152,3 +152,23 @@ def test_pickles_with_its_schema(tmp_path: Path) -> None:
     assert len(data) < 4000
     assert read_all(pickle.loads(data)) == read_all(source)
     assert source.locate(0, 3) == f"{tmp_path / 'a.tfrecord'}: record 3"
+
+
+def test_records_in_folders_named_like_splits_are_those_splits(tmp_path: Path) -> None:
+    for split, rows in (("train", 3), ("valid", 2)):
+        (tmp_path / "data" / split).mkdir(parents=True)
+        write(tmp_path / "data" / split / "cats.tfrecord", rows)
+    data = bushel.open(tmp_path / "data")
+    assert {name: len(data[name]) for name in data.splits} == {"train": 3, "val": 2}
+    built = bushel.build(tmp_path / "data", tmp_path / "out")
+    assert {name: sum(shard.records for shard in split.shards) for name, split in built.manifest.splits.items()} == {
+        "train": 3,
+        "val": 2,
+    }
+
+
+def test_a_folder_of_whole_datasets_is_not_one_of_them(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        bushel.build([{"x": 1}, {"x": 2}], tmp_path / "all" / name)
+    with pytest.raises(FileProblem, match="only folders: first, second"):
+        bushel.open(tmp_path / "all")

@@ -1,6 +1,7 @@
 """A proxy before a store that fails now and then: answers 500 and 503, answers late, cuts bodies short, hangs up."""
 
 import asyncio
+import re
 import threading
 from collections import Counter
 
@@ -93,6 +94,9 @@ class FlakyProxy:
         if fault == "slow":
             await asyncio.sleep(0.5)
         is_head = head.startswith(b"HEAD")
+        if fault == "tag":
+            answer_head, count = re.subn(rb'(?im)^(etag: *"?)\w{6}', rb"\g<1>000000", answer_head)
+            self.done["tags"] += count * head.startswith(b"GET")
         if fault == "short" and len(answer) > 1 and not is_head:
             writer.write(answer_head + answer[: len(answer) // 2])
             await writer.drain()
@@ -107,7 +111,7 @@ class FlakyProxy:
         if self._due < 1:
             return ""
         self._due -= 1
-        return self.faults[sum(self.done[fault] for fault in FAULTS) % len(self.faults)]
+        return self.faults[sum(self.done[fault] for fault in self.faults) % len(self.faults)]
 
     async def _ask(self, head: bytes, body: bytes) -> tuple[bytes, bytes]:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.behind, limit=1 << 26)

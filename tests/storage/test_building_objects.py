@@ -433,6 +433,24 @@ def test_a_number_that_another_process_has_by_now_does_not_lock_a_folder(bucket:
         mine.check()
 
 
+def test_a_claim_that_the_store_does_not_let_go_does_not_lock_the_folder(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = as_path(f"{bucket}/data/_journal/claim.json")
+
+    def refuse(self: Path) -> None:
+        raise FileProblem(self, "the store refuses that")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(path), "unlink", refuse)
+        with claims.hold(path, path.parent):
+            pass
+    assert msgspec.json.decode(path.read_bytes())["boot"] == ""  # for other processes, which wait for a beat
+    with claims.hold(path, path.parent):
+        pass
+    assert not path.fresh().exists()
+
+
 def test_the_error_names_the_object_that_locks_a_folder(bucket: str) -> None:
     path = as_path(f"{bucket}/claim.json")
     assert isinstance(path, ObjectPath)

@@ -64,6 +64,19 @@ def test_reading_through_a_failing_store_loses_and_doubles_nothing(
     assert {fault for fault in FAULTS if flaky.done[fault]} == set(FAULTS)
 
 
+def test_a_wrong_tag_is_asked_about_again_before_it_is_believed(
+    bucket: str, flaky: FlakyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "BLOCK_BYTES", 16 << 10)
+    flaky.share = 0
+    bushel.build(columns(2000), f"{bucket}/data", shards=2)
+    flaky.share, flaky.faults = 0.1, ("tag",)
+    feed = bushel.batches(bushel.open(f"{bucket}/data")["train"], batch_size=100)
+    assert sorted(np.concatenate([batch["x"][:, 0] for batch in feed]).tolist()) == list(range(2000))
+    assert sorted(int(sample["x"][0]) for sample in bushel.scan(f"{bucket}/data")) == list(range(2000))
+    assert flaky.done["tags"] > 3
+
+
 def test_a_large_upload_in_parts_survives(bucket: str, flaky: FlakyProxy, tmp_path: Path) -> None:
     data = os.urandom(70 << 20)
     (tmp_path / "large").write_bytes(data)

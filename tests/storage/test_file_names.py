@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bushel
 from bushel.storage.file_names import FileNames, is_plain_name, name_each, plain_name
 
 FILE_SYSTEMS: dict[str, Callable[[str], str]] = {
@@ -102,3 +103,11 @@ def test_names_that_the_folder_has_already_are_not_given():
 )
 def test_what_cannot_be_the_name_of_a_file_is_not_plain(name):
     assert not is_plain_name(name)
+
+
+@pytest.mark.parametrize("other", ["Train", "TRAIN", "train."])
+def test_splits_whose_shards_would_be_one_file_are_refused(tmp_path, other):
+    (tmp_path / "rows.csv").write_text(f"x,part\n1,train\n2,{other}\n3,val\n")
+    with pytest.raises(bushel.BushelError, match=r"the splits '.*' and '.*' would have the same files where upper"):
+        bushel.build(tmp_path / "rows.csv", tmp_path / "out", split="part")
+    assert not (tmp_path / "out").exists()

@@ -163,3 +163,23 @@ def test_overwriting_a_named_link_empties_the_folder_but_no_link_in_it(tmp_path,
     assert contents(elsewhere) == before
     assert not (tmp_path / "real" / "old").is_symlink()
     assert list((tmp_path / "real").glob("*.jsonl"))
+
+
+def test_the_index_of_an_empty_shard_that_is_a_pipe_or_a_link_out_is_not_read(tmp_path):
+    (tmp_path / "data" / "_index").mkdir(parents=True)
+    shard = tmp_path / "data" / "a.tfrecord"
+    shard.write_bytes(b"")
+    os.mkfifo(tmp_path / "data" / "_index" / "a.tfrecord.idx")
+    with pytest.raises(FileProblem, match="is empty: 0 bytes"):
+        list(bushel.scan(shard))
+
+
+def test_lines_of_a_file_inside_are_read_in_pieces(root):
+    long = b"x" * (3 << 20)
+    (root / "lines").write_bytes(b"one\n" + long + b"\ntwo")
+    first, middle, last = doors.lines_inside(root, "lines")
+    assert (first, last) == (b"one", b"two")
+    assert len(middle) < len(long)
+    (root / "link").symlink_to("../secret")
+    with pytest.raises(FileProblem, match="is a link that leaves the folder"):
+        list(doors.lines_inside(root, "link"))

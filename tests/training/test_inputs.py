@@ -288,3 +288,16 @@ def test_few_images_are_moved_in_training_unless_they_are_tiny_or_many_or_the_us
     places = {tuple(np.argwhere(picture[..., 0] == pixels[8, 8, 0])[0] - 8) for picture in moved}
     assert len(places) > 8
     assert all(abs(down) <= 2 and abs(across) <= 2 for down, across in places)
+
+
+def test_dates_are_fed_as_numbers_and_cycles_and_that_is_said(tmp_path: Path) -> None:
+    days = np.arange("2021-01-01", "2022-12-31", dtype="datetime64[D]")
+    rows = [f"{'?' if at % 50 == 7 else day},{at % 2}" for at, day in enumerate(days)]
+    (tmp_path / "rows.csv").write_text("\n".join(["day,label", *rows]))
+    bushel.build(tmp_path / "rows.csv", tmp_path / "data", split="80/20")
+    inputs, notes = chosen(tmp_path / "data")
+    assert notes == [
+        "'day' is a date, and is fed as days since 2021-01-01, year, month, weekday, the cycle of the year, "
+        "the cycle of the week (--columns leaves it out)"
+    ]
+    assert (inputs["day"].kind, inputs["day"].shape, inputs["day"].has_missing) == ("number", (8,), True)

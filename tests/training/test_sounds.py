@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import bushel
 from bushel import sources
+from bushel.cli import cli
 from bushel.training import Options, train
 
 pytest.importorskip("keras")
@@ -36,3 +38,11 @@ def test_tones_are_told_apart_by_their_pitch(settings: dict[str, Any], tmp_path:
     bushel.build(source, tmp_path / "data", split="70/30", exact=True)
     trained = train(tmp_path / "data", Options(epochs=6, batch_size=8, tensorboard=False), out=tmp_path / "run")
     assert trained.metrics["val"]["accuracy"] > 0.8
+
+
+def test_notes_on_sounds_speak_of_sounds(tmp_path: Path) -> None:
+    bushel.build(sources.audio(write_tones(tmp_path / "tones")), tmp_path / "data", split="70/30")
+    done = CliRunner().invoke(cli, ["train", str(tmp_path / "data"), "--epochs", "1", "--out", str(tmp_path / "run")])
+    assert "inputs: 'audio' as sounds, in 64 mel bands x " in done.output
+    assert "there are few sounds, so their mel features are changed at random in training: shift" in done.output
+    assert "image" not in done.output

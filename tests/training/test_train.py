@@ -273,3 +273,19 @@ def test_training_ends_when_the_score_is_perfect_and_more_epochs_are_not_advised
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_bytes())
     assert "of the validation split is perfect" in metrics["stopped"]
     assert "more --epochs may help" not in done.output
+
+
+def test_more_epochs_are_advised_unless_the_last_one_was_perfect(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 300)
+    for name, noise in (("perfect", 1), ("not", 10)):
+        data = {"x": (labels * 20 + noise * rng.normal(size=300)).astype(np.float32), "label": labels}
+        bushel.build(data, tmp_path / name, split="60/20/20")
+        run = tmp_path / f"{name}-run"
+        rate = "0.01" if name == "perfect" else "0.0001"
+        done = CliRunner().invoke(
+            cli, ["train", str(tmp_path / name), "--out", str(run), "--epochs", "3", "--learning-rate", rate]
+        )
+        last = json.loads((run / "history.json").read_bytes())[-1]
+        assert (last["val_accuracy"] == 1) is (name == "perfect")
+        assert ("more --epochs may help" in done.output) is (name == "not")

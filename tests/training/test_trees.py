@@ -1,5 +1,6 @@
 """Gradient-boosted trees: fitted by scikit-learn, stored as arrays, evaluated by NumPy."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -209,13 +210,17 @@ def test_images_and_texts_are_refused(digits: Path, tmp_path: Path) -> None:
 
 def test_columns_that_trees_do_not_take_are_left_out_with_a_note_unless_they_are_named(tmp_path: Path) -> None:
     rows = [
-        {"text": f"the cat number {i} sat on a mat", "size": i % 7 / 3, "label": int(i % 7 > 3)} for i in range(120)
+        {"text": f"the cat number {i} sat", "ticket": f"PC{i}", "size": i % 7 / 3, "label": int(i % 7 > 3)}
+        for i in range(120)
     ]
     bushel.build(iter(rows), tmp_path / "data", split="80/20")
     given = ["train", str(tmp_path / "data"), "--model", "trees", "--out", str(tmp_path / "run")]
     done = CliRunner().invoke(cli, given)
     assert done.exit_code == 0, done.output
     assert "'text' is left out: trees do not take text" in done.output
+    assert re.search(
+        r"note: 'ticket' is left out: (\d+) of \1 values are different, as with names and ids", done.output
+    )
     said = one_line_refusal(*given[1:-1], str(tmp_path / "other"), "--columns", "text,size")
     assert "trees are for tables, and this is fed as text - at text" in said
 

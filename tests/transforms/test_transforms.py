@@ -263,3 +263,20 @@ def test_boxes_and_masks_are_shifted_with_their_image() -> None:
         found = [moved[f"image/object/bbox/{corner}"][0] for corner in ("ymin", "xmin", "ymax", "xmax")]
         expected = (rows.min() / height, columns.min() / width, (rows.max() + 1) / height, (columns.max() + 1) / width)
         np.testing.assert_allclose(found, expected, atol=1 / min(height, width))
+
+
+def test_parts_and_cycles_of_dates_are_numbers_and_missing_dates_stay_missing() -> None:
+    stamps = np.array(["2024-02-29T06:30:00", "2025-01-01"], "datetime64[us]").astype(np.int64)
+    step = t.date_parts("d", parts=("year", "month", "day", "weekday", "hour", "minute", "days"), since="2024-02-28")
+    made = step.apply_columns({"d": stamps})["d"]
+    assert made[0].tolist() == pytest.approx([2024, 2, 29, 3, 6, 30, 1 + 6.5 / 24])
+    assert made[1].tolist() == pytest.approx([2025, 1, 1, 2, 0, 0, 308])
+    cycles = t.date_parts("d", parts=(), cycles=("year", "week", "day"), out="c").apply_columns({"d": stamps})
+    angle = 2 * np.pi * 2 / 7  # Wednesday
+    assert cycles["c"][1].tolist() == pytest.approx([0, 1, np.sin(angle), np.cos(angle), 0, 1], abs=1e-6)
+    assert cycles["d"] is stamps
+    assert step.apply({}, DRAW) == {}
+    filled = t.date_parts("d", parts=("year",), cycles=("day",), fill_nan=True).apply({}, DRAW)
+    assert np.isnan(filled["d"]).tolist() == [True, True, True]
+    with pytest.raises(ValueError, match="parts must be among year, month, .*; got 'dayz'"):
+        t.date_parts("d", parts=("dayz",))  # type: ignore[arg-type]

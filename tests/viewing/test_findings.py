@@ -73,6 +73,15 @@ def test_the_quarantine_says_what_was_refused_and_why(tmp_path: Path) -> None:
     assert found["reasons"][0][1] == 1
 
 
+def test_a_quarantine_that_is_a_link_out_of_the_data_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,y\n")
+    bushel.build(tmp_path / "rows.csv", tmp_path / "data")
+    (tmp_path / "secret.jsonl").write_text('{"reason": "secret"}\n')
+    (tmp_path / "data" / "_quarantine.jsonl").unlink()
+    (tmp_path / "data" / "_quarantine.jsonl").symlink_to("../secret.jsonl")
+    assert page_of(tmp_path / "data").ask("quarantine")["entries"] == []
+
+
 def test_two_splits_are_compared(tmp_path: Path) -> None:
     rows = [{"x": float(n), "same": n % 2, "label": ["a", "b"][n % 2], "split": "train"} for n in range(60)]
     rows += [{"x": float(n), "same": n % 2, "label": ["a", "b"][n % 3 == 0], "split": "val"} for n in range(60, 90)]

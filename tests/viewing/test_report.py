@@ -133,3 +133,22 @@ def test_evil_names_of_features_stay_text(tmp_path: Path) -> None:
     with bushel.Writer(tmp_path / "x.tfrecord") as writer:
         writer.write({EVIL: 1})
     assert "<script>" not in make_report([tmp_path / "x.tfrecord"], checks=False)
+
+
+def test_texts_are_shown_by_their_most_frequent_values_not_by_their_lengths(tmp_path: Path) -> None:
+    towns = ["Bern"] * 5 + ["Basel"] * 4 + ["Chur"] * 2 + ["Thun", "Zug\x1b[31m", "Biel"]
+    names = [f"Frau Nummer {number}, mit einem sehr langen Namen" for number in range(len(towns))]
+    bushel.build({"town": towns, "name": names, "size": np.arange(14.0)}, tmp_path / "data", shards=1)
+    text = make_report([tmp_path / "data"], markdown=True, checks=False)
+    assert "Bern: 5, Basel: 4, Chur: 2, " in text
+    assert ": 1 and 2 other values |" in text
+    assert "| 14 different values, such as 'Frau Nummer " in text
+    assert "\x1b" not in text
+    assert " bytes, mean" not in text
+
+
+def test_many_texts_are_said_to_be_many(tmp_path: Path) -> None:
+    bushel.build({"id": [f"id {number}" for number in range(3000)]}, tmp_path / "data")
+    assert "more than 1,000 different values, such as 'id " in make_report(
+        [tmp_path / "data"], checks=False, markdown=True
+    )

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from bushel.building.output.journal import versions
 from bushel.errors import Stopped
 from bushel.parallel import Crew, Helpers, Nearby, SharedFolder, WorkerEnded, available_cores
-from bushel.storage import AnyPath, as_path
+from bushel.sources.protocol import WALKED, paths_named
+from bushel.storage import AnyPath, as_path, check_inside, refuse_links_out
 from bushel.storage.file_kinds import suffixes_of
 from bushel.transforms import Transform
-from bushel.transforms.interface import is_in_core
+from bushel.transforms.interface import declared
 
 __all__ = [
     "BuildProgress",
@@ -324,6 +325,7 @@ class Run:
     check: bool = True
     append: bool = False
     overwrite: bool = False
+    inside: bool | Sequence[AnyPath] = False  # refuse what leads out of the source, or out of these folders
     engine: Engine | None = None
     progress: ProgressHandler | None = None
 
@@ -331,6 +333,16 @@ class Run:
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers must be at least 1, got {self.workers}")
         self.allowed(0)
+
+    def check_inside(self, source: Mapping[str, Any], transforms: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Refuse a source whose paths or links lead out of what the caller named, if the run is to stay inside."""
+        if self.inside is False:
+            return
+        own = paths_named(source)
+        roots = own if self.inside is True else list(map(as_path, self.inside))
+        files = [path for table in transforms for path in paths_named(table, ("file",)) if self.inside is not True]
+        check_inside([*own, *files], roots)
+        refuse_links_out(paths_named(source, WALKED), roots)
 
     @contextmanager
     def hired(
@@ -342,7 +354,9 @@ class Run:
         little later if the build may be short. They are threads if a table is small and the core does all of
         `transforms`. On a cluster, a source is opened once all nodes see it, and all of them look through its files.
         """
-        engine = self.engine or self._local(_tables_in(source), in_core=all(map(is_in_core, transforms)))
+        engine = self.engine or self._local(
+            _tables_in(source), in_core=all(declared(transform).in_core for transform in transforms)
+        )
         try:
             if engine.is_remote:
                 engine.look(paths_in(source if isinstance(source, Mapping) else {"path": source}), (), versions())
@@ -389,7 +403,5 @@ def helpers_of(engine: Engine) -> Helpers:
 
 
 def paths_in(table: Mapping[str, Any]) -> list[Path]:
-    """The files, folders and patterns that the table of a source names."""
-    named = [table.get(name) for name in ("path", "labels", "image_root")]
-    texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
-    return [as_path(text) for text in texts if isinstance(text, str | PathLike)]
+    """The files, folders and patterns that the table of a source names, and that all nodes must see."""
+    return paths_named(table, ("path", "labels", "image_root"))

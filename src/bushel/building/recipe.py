@@ -124,6 +124,7 @@ def read_recipe(path: AnyPath) -> Recipe:
 _FOR_CALLERS = {  # what decides more than what is read, and how to say it oneself
     "private": "--set private=true",
     "downloads": "--set downloads=FOLDER",
+    "unlimited": "--set unlimited=true",
 }
 
 

@@ -37,7 +37,7 @@ from bushel.transforms.chain import (
     needs_fit,
     next_layer,
 )
-from bushel.transforms.interface import is_in_core
+from bushel.transforms.interface import declared
 
 __all__ = [
     "BlockEncoder",
@@ -140,7 +140,7 @@ class BlockEncoder:
     @property
     def decodes(self) -> str:
         """The feature whose images are decoded before anything else is done with them; none if there is no such one."""
-        return getattr(self.transforms[0], "decodes", "") if self.transforms and not self.augment else ""
+        return declared(self.transforms[0]).decodes if self.transforms and not self.augment else ""
 
     def coded(self, block: Block) -> tuple[dict[str, Column], list[tuple[int, Refused]]]:
         """The columns of a block with labels as codes, and the places whose label cannot be used."""
@@ -164,7 +164,7 @@ class BlockEncoder:
         chain = self.chain
         features: Mapping[str, Feature] = self.coded_features()
         columns = _taken(columns, places)
-        if not known and not all(is_in_core(step) for step in self.transforms):  # whole columns were tried before
+        if not known and not all(declared(step).in_core for step in self.transforms):  # whole columns were tried before
             columns, features, chain = chain.begin(columns, features, counted)
         samples, refused = [], []
         for at, place in enumerate(places.tolist()):
@@ -342,7 +342,7 @@ def check_learnt(transforms: Sequence[Transform]) -> None:
     """Refuse a fit without any samples: its values would be made up."""
     for transform in transforms:
         if getattr(getattr(transform, "fitted", None), "count", None) == 0:
-            name, feature = name_of(type(transform)), getattr(transform, "feature", "")
+            name, feature = name_of(type(transform)), declared(transform).feature
             raise NothingLearnt(f"transform {name}: {feature!r} has no value in the train split to learn from")
 
 

@@ -33,11 +33,12 @@ from bushel.building.output.output_folder import (
     largest_narrowings,
     open_output,
     publish,
+    remove_left_journal,
     same_recipe,
 )
 from bushel.building.planning.draft import Frozen
 from bushel.building.planning.plan import Plan, load_plan, recut, save_plan
-from bushel.building.planning.planner import NothingToAdd, encoder_of, plan_build
+from bushel.building.planning.planner import NothingToAdd, encoder_of, named_source, plan_build
 from bushel.building.planning.probe import probe_plan
 from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Balance, Constraint, Method, Order, Recipe, code_of
@@ -70,7 +71,7 @@ from bushel.records.files import Compression
 from bushel.records.manifest import MANIFEST_NAME, Manifest
 from bushel.sources.opening import open_any, open_source
 from bushel.sources.protocol import Source
-from bushel.storage import AnyPath, as_path
+from bushel.storage import NAMED_OUT, AnyPath, as_path
 from bushel.transforms import Transform
 from bushel.transforms.by_name import describe_transforms, make_from_data, make_transforms
 from bushel.transforms.chain import merge_layer, next_layer, restore_all
@@ -177,7 +178,7 @@ def build(
     with run.hired(source if isinstance(source, str | PathLike) else None, transforms) as engine:
         stopwatch = Stopwatch(engine.cpu_seconds)
         with stopwatch.stage("open"):
-            opened = open_any(source, helpers_of(engine))
+            opened, recipe = named_source(_open_inside(source, run, engine), recipe)
         built = _build(_Given(opened, recipe, as_path(out), transforms, run, engine, stopwatch))
     built.warn()
     return built
@@ -186,20 +187,35 @@ def build(
 def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: Run | None = None) -> Built:
     """Build from a recipe, or from a `recipe.toml`."""
     where = "recipe" if isinstance(recipe, Recipe) else str(recipe)
+    run = run or Run()
+    if run.inside is True and not isinstance(recipe, Recipe):  # its paths begin in the working folder
+        run = replace(run, inside=["."])
     recipe = recipe if isinstance(recipe, Recipe) else recipes.read_recipe(recipe)
     out = out if out is not None else recipe.out
     if out is None:
         raise ValueError(f"{where} names no out: give the folder to write")
     transforms = make_transforms(recipe.transforms)
     recipe = msgspec.structs.replace(recipe, transforms=describe_transforms(transforms))
-    run = run or Run()
+    run.check_inside(recipe.source, recipe.transforms)
     with run.hired(recipe.source, transforms) as engine:
         stopwatch = Stopwatch(engine.cpu_seconds)
         with stopwatch.stage("open"):
             opened = open_source(recipe.source, helpers=helpers_of(engine))
+            opened, recipe = named_source(opened if run.inside is False else opened.kept_inside(), recipe)
         built = _build(_Given(opened, recipe, as_path(out), transforms, run, engine, stopwatch))
     built.warn()
     return built
+
+
+def _open_inside(source: Any, run: Run, engine: Engine) -> Source:
+    """Open what a caller gave; what is a path is looked at before, if the run is to stay inside."""
+    if isinstance(source, str | PathLike):
+        run.check_inside({"path": source})
+    opened = open_any(source, helpers_of(engine))
+    if run.inside is False:
+        return opened
+    run.check_inside(opened.describe())
+    return opened.kept_inside()
 
 
 class _Given(NamedTuple):
@@ -219,8 +235,17 @@ def _build(given: _Given) -> Built:
     if not given.run.overwrite and not given.run.append:
         manifest = built_before(given.out, given.recipe, given.source, given.transforms)
         if manifest is not None:
+            _check_built_inside(given, manifest)
+            remove_left_journal(given.out)
             return _unchanged(given.out, manifest)
     return _Build(given).do()
+
+
+def _check_built_inside(given: _Given, manifest: Manifest) -> None:
+    """Refuse to call a dataset finished that holds what this run refuses."""
+    if given.run.inside is not False and (count := manifest.counted.get(NAMED_OUT, 0)):
+        what = f"was built without --inside, and holds {quantity(count, 'image')} from outside the folder of the source"
+        raise FileProblem(given.out, what, help=["Use --overwrite to build it without them."])
 
 
 def _unchanged(out: Path, manifest: Manifest) -> Built:
@@ -290,6 +315,10 @@ class _Build:
                 raise FileProblem(self.output.out, f"the disk is full{self._kept}", help=help) from None
 
     @property
+    def _kept_inside(self) -> dict[str, bool]:
+        return {} if self.run.inside is False else {"inside": True}
+
+    @property
     def _kept(self) -> str:
         """The end of a message about a build that stopped."""
         return "; what is done is kept, and the same command continues" if self.journal.has_outcomes else ""
@@ -298,7 +327,7 @@ class _Build:
         frozen = self.output.frozen
         with self.stopwatch.stage("prepare"):
             identity = Identity(
-                recipe=msgspec.to_builtins(msgspec.structs.replace(self.recipe, out=None)),
+                recipe=msgspec.to_builtins(msgspec.structs.replace(self.recipe, out=None)) | self._kept_inside,
                 fingerprint=self.source.fingerprint(),
                 versions=versions(),
                 generation=frozen.generation if frozen else 0,

@@ -218,7 +218,8 @@ class ShardFile:
         values |= {"source/partition": partitions.astype(np.int32), "source/row": rows}
         sizes = (lengths - FRAMING).astype(np.uint32)
         of_file = self._of_file.hexdigest()
-        return Index(offsets.astype(np.uint64), sizes, self.compression, values, frozenset({"key"}), of_file)
+        index = Index(offsets.astype(np.uint64), sizes, self.compression, values, frozenset({"key"}), of_file)
+        return index if self._compress is None else replace(index, starts=self._compress.starts)
 
 
 def write_all(file: IO[bytes], data: Any) -> int:

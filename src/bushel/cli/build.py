@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bushel.cli.build_flags import BUILD_FLAGS, balance_of, changes_of, help_on_sources, why_missing
+from bushel.cli.build_flags import BUILD_FLAGS, balance_of, changes_of, help_on_sources, paths_given, why_missing
 from bushel.cli.file_commands import print_savings
 from bushel.cli.flags import (
     Grouped,
@@ -44,6 +44,7 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @trust_flag
 @add_flags(BUILD_FLAGS)
 @flag("--plan", "only_plan", is_flag=True, help="Show what would be built, and stop", group="Run")
+@flag("--inside", is_flag=True, help="Refuse links and paths that lead out of SOURCE", group="Run", rare=True)
 @flag("--no-check", "check", flag_value=False, default=True, help="Do not read shards back", group="Run", rare=True)
 @flag(
     "--timings",
@@ -78,16 +79,18 @@ def build(
     from bushel.errors import BushelWarning, TooManyRefused, WaitingWarning
 
     recipe, params = _recipe(ctx, source), ctx.params
+    inside = _folders_named(ctx, source) if params["inside"] else False
     if only_plan:
         with _explained(recipe):
-            outline = bushel.plan(None, recipe, workers=params["workers"])
+            Run(inside=inside).check_inside(recipe.source, recipe.transforms)
+            outline = bushel.plan(None, recipe, workers=params["workers"], inside=params["inside"])
         _show_plan(outline, as_json=as_json)
         return
     if out is None and recipe.out is None:
         raise click.UsageError("give OUT, the folder to write")
     engine = make_engine(params["engine"], params["address"], params["workers"])
     with show_progress(_step) as progress:
-        run = Run(**{name: params[name] for name in _OF_RUN}, engine=engine, progress=progress)
+        run = Run(**{name: params[name] for name in _OF_RUN}, inside=inside, engine=engine, progress=progress)
         try:
             with warnings.catch_warnings(), _explained(recipe):
                 warnings.simplefilter("ignore", BushelWarning)  # it is printed with the rest
@@ -139,6 +142,11 @@ def _recipe(ctx: click.Context, source: str) -> Recipe:
     if "constraints" in changes:
         changes["constraints"] = recipe.constraints | changes["constraints"]
     return msgspec.structs.replace(recipe, source=table, **changes)
+
+
+def _folders_named(ctx: click.Context, source: str) -> list[str]:
+    """What the command line names: SOURCE and files in options. The paths of a recipe begin in the working folder."""
+    return ["." if source.endswith(".toml") else source, *paths_given(given_flags(ctx))]
 
 
 def _step(progress: BuildProgress) -> ProgressState:
@@ -290,7 +298,7 @@ def _print_classes(
 def _print_costs(path: str) -> None:
     """What features cost, from a look at some records, and what would be saved."""
     import bushel
-    from bushel.errors import readable_size
+    from bushel.errors import quantity, readable_size
 
     spent = bushel.costs(path)
     shown = spent.features[:8]
@@ -299,13 +307,13 @@ def _print_costs(path: str) -> None:
         ("feature", "bytes/record", "share"), [(c.feature, readable_size(c.bytes), f"{c.share:.1%}") for c in shown]
     )
     if len(shown) < len(spent.features):
-        say(f"and {len(spent.features) - len(shown):,} more features")
+        say(f"and {quantity(len(spent.features) - len(shown), 'more feature')}")
     print_savings(spent)
 
 
 def _print_counted(counted: dict[str, int]) -> None:
     if counted:
-        say("\nnote: " + "; ".join(f"{count:,} {what}" for what, count in counted.items()))
+        say("\n" + "\n".join(f"note: {count:,} {what}" for what, count in counted.items()))
 
 
 def _print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

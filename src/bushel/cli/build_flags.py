@@ -17,11 +17,11 @@ from bushel.pixels.codecs import Fit, Kernel
 from bushel.pixels.headers import FORMATS
 from bushel.records.manifest import list_shards
 from bushel.records.survey import probe_schema
-from bushel.sources.opening import SOURCES, kind_of
-from bushel.sources.protocol import options_of
+from bushel.sources.opening import SOURCES, kind_of, open_source
+from bushel.sources.protocol import options_of, paths_named
 from bushel.storage.file_kinds import SHARD_CODECS
 
-__all__ = ["BUILD_FLAGS", "changes_of", "help_on_sources", "why_missing"]
+__all__ = ["BUILD_FLAGS", "changes_of", "help_on_sources", "paths_given", "why_missing"]
 
 
 def _source(group: str, kind: str, *names: str, rare: bool = True, **more: Any) -> list[Any]:
@@ -35,7 +35,7 @@ BUILD_FLAGS = [
     *flags(
         "What to read",
         {
-            "--label COL": "Column to predict  [default: label]",
+            "--label COL": "Column to predict, or name:PATTERN for the names of files  [default: label]",
             "--key COL": "Column that identifies a sample  [default: path or row number]",
             "--columns A,B": "Columns to keep  [default: all]",
             "--type COL=DTYPE...": "Type of a column",
@@ -45,6 +45,7 @@ BUILD_FLAGS = [
         },
         rare={
             "--rename OLD=NEW...": "Rename a column",
+            "--missing A,B": "Values that mean missing  [default: ?, -, n/a and such, where all others are numbers]",
             "--marks FILE": "Leave out and relabel samples as marked in bushel view",
             "--constrain COL:min=0,max=9...": "Refuse samples with other values",
         },
@@ -54,7 +55,7 @@ BUILD_FLAGS = [
         {
             "--split 80/10/10": "Shares of train, val and test, or a column that holds the split  [default: all train]",
             "--stratify COL": "Give each class of COL the same shares",
-            "--group COL": "Keep samples with the same COL in one split",
+            "--group COL": "Keep samples with the same COL, or name:PATTERN, in one split",
             "--seed N": "Random seed for splits and order  [default: 0]",
         },
         rare={
@@ -195,6 +196,8 @@ def _source_table(given: dict[str, Any]) -> dict[str, Any]:
     table = {name: given[name] for name in _AS_GIVEN if name in given}
     if "columns" in given:
         table["columns"] = given["columns"].split(",")
+    if "missing" in given:
+        table["missing_values"] = [mark.strip() for mark in given["missing"].split(",") if mark.strip()]
     if "rename" in given:
         table["rename"] = dict(_pair(text, "--rename must be OLD=NEW") for text in given["rename"])
     if "type" in given:
@@ -209,6 +212,12 @@ def _source_table(given: dict[str, Any]) -> dict[str, Any]:
     return table | {name: _as_taken(name, value) for name, value in settings(given.get("set", ())).items()}
 
 
+def paths_given(given: dict[str, Any]) -> list[str]:
+    """The files and folders that options name."""
+    files = [path for table in text_tables(given) for path in paths_named(table, ("file",))]
+    return [str(path) for path in (*paths_named(_source_table(given)), *files)]
+
+
 _CHOOSES = {"windows": "series", "tiles": "tiles"}  # flags that choose a kind of source
 _MADE = {
     "series": "windows have key, label, values and their times",
@@ -220,8 +229,8 @@ def _refuse_together(given: dict[str, Any]) -> None:
     """Refuse a flag for another kind of source than the one that `--windows` or `--tiles` chooses."""
     for chooser, kind in _CHOOSES.items():
         options = options_of(SOURCES[kind])
-        others = [name for name in (*_AS_GIVEN, "columns", "rename", "type") if name in given]
-        names = {"type": "types"}
+        others = [name for name in (*_AS_GIVEN, "columns", "rename", "type", "missing") if name in given]
+        names = {"type": "types", "missing": "missing_values"}
         if chooser in given and (left := [name for name in others if names.get(name, name) not in options]):
             flag = left[0].replace("_", "-")
             raise click.UsageError(f"--{flag} cannot go with --{chooser}: the source {kind} has no such option")
@@ -287,19 +296,29 @@ def _constraint(text: str) -> tuple[str, Any]:
         raise click.UsageError(f"--constrain {text}: {error}") from None
 
 
-_BOXED = ("coco", "voc", "yolo", "boxes")
+_BOXED = ("annotated", "coco", "voc", "yolo", "boxes")
 
 
-def _image_feature(kind: str, path: Any) -> str:
-    """The feature that holds the image: records of others may have another name for it."""
+_NAMED_IMAGE = ("images", "masks", "tiles", "video", "webdataset")
+
+
+def _image_feature(source: dict[str, Any], kind: str) -> str:
+    """The feature that holds the image: `image`, or the only picture there is, whatever its name."""
     if kind in _BOXED:
         return "image/encoded"
+    if kind in _NAMED_IMAGE:
+        return "image"
+    if source.get("image_column"):
+        return str(source["image_column"])
     if kind == "records":
-        first = next(iter(list_shards(path)[0]))
-        images = [name for name, one in probe_schema(first).features.items() if one.encoding in IMAGE_ENCODINGS]
-        if len(images) == 1:
-            return images[0]
-    return "image"
+        features = probe_schema(next(iter(list_shards(source["path"])[0]))).features
+    else:
+        features = open_source(dict(source)).schema().features
+    pictures = [name for name, one in features.items() if one.encoding in IMAGE_ENCODINGS]
+    if "image" in features or len(pictures) != 1:
+        return "image"
+    click.echo(f"note: {pictures[0]!r} is the only picture, so --resize and its like are about it", err=True)
+    return pictures[0]
 
 
 def _image_tables(given: dict[str, Any], source: dict[str, Any]) -> list[dict[str, Any]]:
@@ -310,7 +329,7 @@ def _image_tables(given: dict[str, Any], source: dict[str, Any]) -> list[dict[st
     if not given.keys() & {"resize", "image_format", "background"}:
         return []
     kind = str(source.get("kind") or kind_of(source["path"]))
-    feature = _image_feature(kind, source["path"])
+    feature = _image_feature(source, kind)
     first: list[dict[str, Any]] = []
     if "background" in given:
         if kind in ("video", "tiles"):

@@ -137,6 +137,7 @@ def check(
     import bushel
     from bushel.checking import ReadingPlan
     from bushel.checking import findings as check_settings
+    from bushel.errors import quantity
 
     with show_progress(_step) as progress:
         report = bushel.check(
@@ -151,7 +152,7 @@ def check(
         )
     if write_baseline:
         check_settings.write_baseline(write_baseline, report.findings)
-        say(f"{len(report.findings)} findings written to {write_baseline}", err=True)
+        say(f"{quantity(len(report.findings), 'finding')} written to {write_baseline}", err=True)
         sys.exit(2 if report.is_cut_off else 0)
     _print(report, form)
     if timings and form is None:

@@ -16,6 +16,7 @@ from bushel.cli.output import say, say_data
 
 if TYPE_CHECKING:
     from bushel.building import Repaired
+    from bushel.data.schema import Feature
 if TYPE_CHECKING:
     from bushel.records.survey import Costs
 from bushel.cli.flags import ProgressState, show_progress
@@ -315,14 +316,18 @@ def _print_features(schema: Any) -> None:
         seen = schema.statistics[name]
         share = "all" if seen.records == seen.of else f"{seen.presence:.2%}"
         cost = (readable_size(seen.bytes_per_record), f"{seen.bytes_per_record / total:.1%}")
-        rows.append((_printable(name), feature.describe(), share, _range(seen), *cost))
+        rows.append((_printable(name), feature.describe(), share, _range(seen, feature), *cost))
     for line in text_table(rows[0], rows[1:], numbers=False):
         say(line)
 
 
-def _range(seen: Any) -> str:
+def _range(seen: Any, feature: Feature) -> str:
+    from bushel.data.dates import written_date
+
     parts = []
-    if seen.min is not None:
+    if seen.min is not None and feature.meaning == "date":
+        parts.append(f"{written_date(seen.min)} to {written_date(seen.max)}")
+    elif seen.min is not None:
         parts.append(
             f"{seen.min:.6g} to {seen.max:.6g}" if isinstance(seen.min, float) else f"{seen.min} to {seen.max}"
         )

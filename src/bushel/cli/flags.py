@@ -7,11 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
+from datetime import time as clock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from bushel.cli.output import say
+from bushel.spellings import american_of
 
 if TYPE_CHECKING:
     from bushel.parallel import Timing
@@ -53,8 +56,16 @@ class Flag(click.Option):
 
 
 def flag(*names: str, group: str = "Options", rare: bool = False, **settings: Any) -> Callable[[Command], Command]:
-    """Declare a flag of a command."""
-    return click.option(*names, cls=Flag, group=group, rare=rare, **settings)
+    """Declare a flag of a command, in both spellings where there are two."""
+    return click.option(*_in_both_spellings(names), cls=Flag, group=group, rare=rare, **settings)
+
+
+def _in_both_spellings(names: Sequence[str]) -> Iterator[str]:
+    # The British one comes first: click names the parameter after it.
+    for name in names:
+        yield name
+        if name.startswith("--") and (other := american_of(name[2:].replace("-", "_"))):
+            yield f"--{other.replace('_', '-')}"
 
 
 _NUMBERS = {"N": int, "R": float, "RATE": float, "SHARE": float, "SECONDS": float}
@@ -85,15 +96,18 @@ def _written(spec: str, help: str, **more: Any) -> Callable[[Command], Command]:
     return flag(name, metavar=value, type=_NUMBERS.get(value, str), help=help, **more)
 
 
-def option_flag(option: Option, spelling: str = "", **settings: Any) -> Callable[[Command], Command]:
+def option_flag(option: Option, **settings: Any) -> Callable[[Command], Command]:
     """The flag of an option that is declared elsewhere, with its type, choices and help from there."""
     words: Any = click.Choice(option.choices) if option.choices and option.plain_type is str else option.plain_type
     kind = {"is_flag": True} if words is bool else {"type": words}
     has_default = option.default not in (None, False, ()) and not option.is_required
     help = re.sub(r" \(default: (.*)\)$", r"  [default: \1]", option.help)
     help += f"  [default: {option.default}]" if has_default and "default" not in help else ""
-    names = (f"--{option.name.replace('_', '-')}", spelling, option.name)
-    return flag(*filter(None, names), **{"help": help, "metavar": _metavar(words), **kind, **settings})
+    return flag(
+        f"--{option.name.replace('_', '-')}",
+        option.name,
+        **{"help": help, "metavar": _metavar(words), **kind, **settings},
+    )
 
 
 def _metavar(words: Any) -> str | None:
@@ -203,9 +217,10 @@ def toml_value(text: str) -> Any:
     import msgspec
 
     try:
-        return msgspec.toml.decode(f"value = {text}")["value"]
+        value = msgspec.toml.decode(f"value = {text}")["value"]
     except msgspec.DecodeError:
         return text
+    return text if isinstance(value, date | clock) else value  # options take dates as text
 
 
 def settings(texts: Sequence[str]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from bushel.cli.flags import (
 from bushel.cli.output import say, say_data
 from bushel.errors import nearest
 from bushel.sources.protocol import Option
+from bushel.spellings import british
 from bushel.training.options import KINDS, Options
 
 if TYPE_CHECKING:
@@ -69,9 +70,16 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
     group=_DATA,
     rare=True,
 )
-@_option("max_length", "Tokens, words or steps of a row that are fed  [default: up to 512]", _DATA, rare=True)
-@_option("sparse_width", "Width of sparse rows  [default: the largest index and one]", _DATA, rare=True)
-@_option("model", "Your own model  [default: one that fits]", _MODEL, metavar="FILE.py:FUNCTION|FILE.keras|NAME|trees")
+@_option(
+    "max_length", "Maximum tokens, words or steps per record  [default: by the data, up to 2,048]", _DATA, rare=True
+)
+@_option("sparse_width", "Width of sparse rows  [default: largest index + 1]", _DATA, rare=True)
+@_option(
+    "model",
+    "Your own model, or one of bushel's  [default: the best of bushel's on val]",
+    _MODEL,
+    metavar="FILE.py:FUNCTION|FILE.keras|NAME|network|linear|trees",
+)
 @_option(
     "weights",
     "Weights for a NAME of keras.applications; then only its head is trained",
@@ -85,7 +93,7 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
 @_option("learning_rate", "Learning rate  [default: one that fits the optimiser]", _TRAINING, metavar="RATE")
 @_option("schedule", "Schedule of the learning rate  [default: cosine; constant with --epochs or --model]", _TRAINING)
 @_option("warmup", "Share of steps in which the learning rate rises", _TRAINING, metavar="SHARE", rare=True)
-@_option("optimiser", "Optimiser", _TRAINING, spelling="--optimizer")
+@_option("optimiser", "Optimiser", _TRAINING)
 @flag("--mixed-precision", type=click.Choice([*_PRECISIONS]), help="Compute in half precision", group=_TRAINING)
 @_option("augment", "Random changes of train inputs; `light` for a usual set", _TRAINING, metavar="flip,rotate=15")
 @flag(
@@ -213,7 +221,7 @@ def _options(given: dict[str, Any], base: Options) -> Options:
     if "kind" in given:
         fields["kinds"] = _kinds(given["kind"])
     for name, value in settings(given.get("set_", ())).items():
-        fields[name] = _set(name, value)
+        fields[british(name)] = _set(british(name), value)
     return msgspec.structs.replace(base, **fields)
 
 

@@ -43,6 +43,7 @@ from bushel.storage import AnyPath, as_path, open_to_read, read_named, write_who
 from bushel.transforms import Draw, Fittable, Transform, decode_image, resize
 from bushel.transforms.by_name import describe_transforms, make_from_data
 from bushel.transforms.chain import keep, restore
+from bushel.transforms.interface import declared
 
 LARGEST = 4 << 20  # bytes of an array that is kept in full; of a larger one, only the digest is
 
@@ -559,7 +560,7 @@ def _image_facts(name: str, preparation: Preparation) -> tuple[str | None, Resiz
     """The colours of an image, and the kernel it was resized with, by its transforms."""
     channels = resized = None
     for step in preparation.steps:
-        if getattr(step, "feature", None) != name:
+        if declared(step).feature != name:
             continue
         if isinstance(step, decode_image):
             channels = _COLOURS[step.channels]

@@ -28,7 +28,10 @@ from bushel.sources.opening import kind_of, open_source
 from bushel.storage import AnyPath, as_path, list_files, natural_order, read_named
 
 _AT_A_TIME = 256  # records that are read at once
-_TABLE_OPTIONS = ("rename", "types", "encoding", "delimiter", "image_column", "verify", "keep_bytes", "allow")
+_TABLE_OPTIONS = (
+    *("rename", "types", "missing_values", "encoding", "delimiter"),
+    *("image_column", "verify", "keep_bytes", "allow"),
+)
 _IMAGES_AT_ONCE = 32
 _IMAGE_OPTIONS = ("verify", "keep_bytes", "allow", "max_pixels")
 
@@ -327,6 +330,11 @@ def _tables(contract: Contract, path: Path, lines: bool | None) -> Iterator[RawS
     yield from _blocks(table(path, **{**options, "types": {**types, **options.get("types", {})}}))
 
 
+def _date_type(given: Feature) -> str:
+    """The type that makes dates of a column: numbers are taken for microseconds, as records hold them."""
+    return "date" if given.meaning == "date" or given.dtype == "str" else "date:us"
+
+
 def _types(contract: Contract, source: Any, old_names: Mapping[str, str]) -> dict[str, str]:
     """The types of the training data, so that a column of digits that was text stays text."""
     there = source.schema()
@@ -334,7 +342,7 @@ def _types(contract: Contract, source: Any, old_names: Mapping[str, str]) -> dic
     types = {}
     for name, feature in _raw_features(contract).items():
         if name in there and feature.encoding == "list" and feature.shape == () and feature.dtype != "bytes":
-            types[old_names.get(name, name)] = feature.dtype
+            types[old_names.get(name, name)] = _date_type(there[name]) if feature.meaning == "date" else feature.dtype
     return types
 
 

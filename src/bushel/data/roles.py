@@ -173,7 +173,8 @@ def likely_label(features: Mapping[str, Feature]) -> str | None:
     for usual in (*LABEL_NAMES, *_LIKELY, *_MORE_LIKELY):
         if usual in by_name:
             return by_name[usual]
-    fit = [name for name in single if name.lower() not in _NOT_LABELS and features[name].dtype in ("str", "int64")]
+    could = [name for name in single if name.lower() not in _NOT_LABELS and not features[name].meaning]
+    fit = [name for name in could if features[name].dtype in ("str", "int64")]
     return fit[-1] if fit and len(features) > 1 else None
 
 
@@ -316,6 +317,8 @@ def _role(name: str, feature: Feature | None, values: list[Any]) -> Role:
     first: Any = next((value for value in values if 0 not in _shape(value)), None)
     if first is None:
         return Role("empty", "no value was seen")
+    if feature is not None and feature.meaning == "date":
+        return Role("date or time", "the schema says so")
     if _BOXES.search(name) and _last_side(first) == 4:
         return Role("boxes", "four numbers each, and its name")
     inner = first

@@ -70,6 +70,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `dtype` is int64, float32, bytes or str if values are stored as lists, and any NumPy dtype if they are stored raw.
     In `shape`, None is a size that varies; `()` is one value. `sequence` features have one such value per step.
     `reads_as` is the NumPy dtype of values that are stored as int64 or float32 but were another type, such as bool.
+    `meaning` is "date" if the numbers are microseconds since 1970 in UTC.
     `pixels` are height, width and channels of encoded images, as far as they are known and the same in all.
     """
 
@@ -81,6 +82,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cast: bool = False  # values of other types are cast when written, lossy or not
     reads_as: str = ""
     pixels: Shape = ()
+    meaning: Literal["", "date"] = ""
 
     def __post_init__(self) -> None:
         if self.encoding == "list" and self.dtype not in LIST_DTYPES:
@@ -97,6 +99,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             self._check_sparse()
         if self.reads_as and (self.encoding != "list" or self.reads_as not in _READ_AS.get(self.dtype, ())):
             raise ValueError(f"reads_as must be a type that {self.dtype} stores, got {self.reads_as!r}")
+        if self.meaning == "date" and self.dtype != "int64":
+            raise ValueError(f"dtype of dates must be int64, got {self.dtype!r}")
 
     def _check_sparse(self) -> None:
         if len(self.shape) != 1 or None in self.shape:
@@ -129,7 +133,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def describe(self) -> str:
         """As text, such as `float32[64]` or `bytes (jpeg)`."""
         sizes = ",".join("?" if size is None else str(size) for size in self.shape)
-        text = self.value_dtype + (f"[{sizes}]" if self.shape else "")
+        text = (self.meaning or self.value_dtype) + (f"[{sizes}]" if self.shape else "")
         if self.encoding != "list":
             pixels = "x".join("?" if size is None else str(size) for size in self.pixels)
             text += f" ({self.encoding}{f' {pixels}' if pixels else ''})"

@@ -76,7 +76,7 @@ def split_of_file(path: PurePath) -> str | None:
 
 def group_files(files: Sequence[Any]) -> dict[str, list[Any]]:
     """Files by the split in their names; if one name has none, all files are `all`."""
-    names = [split_of_shard_file(file) for file in files]
+    names = splits_of_shards(files)
     groups: dict[str, list[Any]] = {}
     for file, name in zip(files, names, strict=True):
         groups.setdefault(ALL if None in names else str(name), []).append(file)
@@ -95,6 +95,13 @@ def split_of_shard_file(path: Any) -> str | None:
     folder = path.parent.name
     of_folder = split_of_name(folder.removeprefix("Split-")) if folder.startswith("Split-") else None
     return split_of_shard(path.name) or of_folder
+
+
+def splits_of_shards(files: Sequence[Any]) -> list[str | None]:
+    """The split of each shard: by its name, or by that of its folder if the shards are in several folders."""
+    is_several = len({file.parent for file in files}) > 1
+    by_folder = [split_of_name(file.parent.name) if is_several else None for file in files]
+    return [split_of_shard_file(file) or folder for file, folder in zip(files, by_folder, strict=True)]
 
 
 def split_named(name: str) -> str | None:

@@ -18,7 +18,7 @@ from bushel.data.categories import Label
 from bushel.data.columns import count_of
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, IMAGE_ENCODINGS, INT_KIND, RAW_DTYPES, Feature, Schema, Shape
 from bushel.errors import FileProblem, FormatError, printable, understood
-from bushel.storage import TFDS_FEATURES, TFDS_INFO, AnyPath, as_path, read_named
+from bushel.storage import TFDS_FEATURES, TFDS_INFO, AnyPath, as_path, read_inside, read_named
 
 Node: TypeAlias = dict[str, Any]
 
@@ -285,7 +285,7 @@ def _names(path: Path) -> list[str]:
     if path.stat().st_size > _MOST_BYTES:
         raise FileProblem(path, f"is larger than {_MOST_BYTES >> 20} MiB, and only names classes")
     try:
-        lines = [line.strip() for line in path.read_text("utf-8").split("\n")]
+        lines = [line.strip() for line in read_inside(path.parent, path.name).decode().split("\n")]
     except UnicodeDecodeError:
         raise FileProblem(path, "is not text in UTF-8") from None
     return [line for line in lines if line]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, aligned, count_of, with_missing
+from bushel.data.dates import to_microseconds
 from bushel.data.samples import Sample, column_of
 from bushel.data.schema import BYTES_KIND, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch
@@ -338,6 +339,8 @@ def _columns_of(samples: Sequence[Sample], schema: Schema, names: Sequence[str])
 def _column(values: list[Any], feature: Feature, name: str) -> Any:
     if feature.encoding == "sparse":
         return column_of(values, feature, name=name)
+    if feature.meaning == "date":
+        values = [to_microseconds(value) for value in values]
     present = np.array([value is not None for value in values])
     column = _as_stored(column_of([value for value in values if value is not None], feature, name=name), feature, name)
     is_whole = feature.required or (feature.sequence and present.all())

@@ -25,10 +25,11 @@ class Header(NamedTuple):
     format: str  # jpeg, png, gif, webp, bmp, tiff
     width: int
     height: int
-    channels: int
+    channels: int  # as decoded: a palette has three, grey with alpha has four
     bits: int = 8  # per channel
     orientation: int = 1  # EXIF's number: 1 is upright
     is_animated: bool = False
+    is_cmyk: bool = False
 
 
 class NativeCodec(IntEnum):
@@ -107,7 +108,7 @@ def _jpeg_frame(data: bytes, at: int, orientation: int) -> Header:
         raise BadImage(f"the JPEG says that it has {width}x{height} pixels")
     if data.rfind(b"\xff\xd9", at) < 0:
         raise BadImage("the JPEG ends early: it has no end marker")
-    return Header("jpeg", width, height, channels, bits, orientation)
+    return Header("jpeg", width, height, 3 if channels == 4 else channels, bits, orientation, is_cmyk=channels == 4)
 
 
 def _orientation(exif: bytes) -> int:
@@ -128,7 +129,7 @@ def _orientation(exif: bytes) -> int:
     return 1
 
 
-_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 4, 6: 4}
 
 
 def _png(data: bytes) -> Header:
@@ -146,7 +147,7 @@ def _png(data: bytes) -> Header:
             is_animated = length >= 4 and data[at + 8 : at + 12] > b"\0\0\0\1"
         elif kind == b"eXIf":
             orientation = _orientation(data[at + 8 : at + 8 + length])
-        elif kind == b"tRNS" and colour == 3:
+        elif kind == b"tRNS" and not (colour == 0 and bits == 16):  # which nobody decodes with alpha
             channels = 4
         at += 12 + length
     return Header("png", width, height, channels, 16 if bits == 16 else 8, orientation, is_animated)
@@ -157,18 +158,23 @@ def _gif(data: bytes) -> Header:
         raise BadImage(_CUT)
     width, height, flags = struct.unpack_from("<HHB", data, 6)
     at, frames = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0), 0
+    is_transparent = False
     while at < len(data) and data[at] != 0x3B and frames < 2:
         if data[at] == 0x2C and at + 10 < len(data):
             frames += 1
-            local = data[at + 9]
+            left, top, own_width, own_height, local = struct.unpack_from("<HHHHB", data, at + 1)
+            if frames == 1:  # a picture may be larger than the screen that the file states
+                width, height = max(width, left + own_width), max(height, top + own_height)
             at = _after_blocks(data, at + 11 + (3 << (local & 7) + 1 if local & 0x80 else 0))
         elif data[at] == 0x21:
+            if not frames and data[at + 1 : at + 3] == b"\xf9\x04":
+                is_transparent = bool(data[at + 3] & 1)
             at = _after_blocks(data, at + 2)
         else:
             raise BadImage(f"the GIF is damaged at byte {at}")
     if not frames:
         raise BadImage("the GIF ends early: it has no picture")
-    return Header("gif", width, height, 3, is_animated=frames > 1)
+    return Header("gif", width, height, 4 if is_transparent else 3, is_animated=frames > 1)
 
 
 def _after_blocks(data: bytes, at: int) -> int:
@@ -180,8 +186,30 @@ def _after_blocks(data: bytes, at: int) -> int:
 def _bmp(data: bytes) -> Header:
     if len(data) < 30:
         raise BadImage(_CUT)
-    width, height, _, bits = struct.unpack_from("<iiHH", data, 18)
-    return Header("bmp", abs(width), abs(height), 4 if bits == 32 else 3)
+    (size,) = struct.unpack_from("<I", data, 14)
+    if size == 12:  # of OS/2
+        width, height, _, bits = struct.unpack_from("<HHHH", data, 18)
+        return Header("bmp", width, height, _bmp_channels(data, 26, bits, 3, 0))
+    if len(data) < 54:
+        raise BadImage(_CUT)
+    width, height, _, bits, compression = struct.unpack_from("<iiHHI", data, 18)
+    (colours,) = struct.unpack_from("<I", data, 46)
+    if bits == 32 and compression == 3 and size >= 56 and len(data) >= 70:  # masks of red, green, blue and alpha
+        return Header("bmp", abs(width), abs(height), 4 if any(data[66:70]) else 3)
+    return Header("bmp", abs(width), abs(height), _bmp_channels(data, 14 + size, bits, 4, colours))
+
+
+def _bmp_channels(data: bytes, at: int, bits: int, step: int, colours: int) -> int:
+    """1 if the palette holds the levels of grey in their order, otherwise 3."""
+    if bits > 8 or bits < 1:
+        return 3
+    count = colours or 1 << bits
+    levels = (0, 255) if count == 2 else range(count)
+    palette = data[at : at + count * step]
+    is_grey = len(palette) == count * step and all(
+        palette[step * row : step * row + 3] == bytes([level % 256] * 3) for row, level in enumerate(levels)
+    )
+    return 1 if is_grey else 3
 
 
 def _webp(data: bytes) -> Header:
@@ -210,38 +238,83 @@ def _webp(data: bytes) -> Header:
 
 
 _TIFF_WIDTH, _TIFF_HEIGHT, _TIFF_BITS, _TIFF_ORIENTATION, _TIFF_CHANNELS = 256, 257, 258, 274, 277
+_TIFF_KIND, _TIFF_COLOURS, _TIFF_EXTRA = 254, 262, 338
+_MOST_PAGES = 64
+
+
+class _TiffForm(NamedTuple):
+    """How numbers are written in a TIFF: small ones, or in a BigTIFF."""
+
+    order: str
+    offset: str = "I"
+    length: str = "H"
+
+    def read(self, kind: str, data: bytes, at: int) -> int:
+        (value,) = struct.unpack_from(f"{self.order}{kind}", data, at)
+        return int(value)
+
+    def page(self, data: bytes, at: int) -> tuple[dict[int, int], int]:
+        """The first value of each tag, and where the next page is."""
+        wide = struct.calcsize(self.offset)
+        entries = at + struct.calcsize(self.length)
+        tags_there = self.read(self.length, data, at)
+        if tags_there > len(data):
+            raise struct.error
+        tags: dict[int, int] = {}
+        for entry in range(entries, entries + (4 + 2 * wide) * tags_there, 4 + 2 * wide):
+            tag, kind = self.read("H", data, entry), self.read("H", data, entry + 2)
+            size = {1: "B", 3: "H", 4: "I", 16: "Q"}.get(kind)
+            if size is not None:
+                where = entry + 4 + wide
+                if self.read(self.offset, data, entry + 4) * struct.calcsize(size) > wide:
+                    where = self.read(self.offset, data, where)
+                tags[tag] = self.read(size, data, where)
+        return tags, self.read(self.offset, data, entries + (4 + 2 * wide) * tags_there)
 
 
 def _tiff(data: bytes) -> Header:
     order = "<" if data[:2] == b"II" else ">"
+    is_big = data[2:4] in (b"+\0", b"\0+")
+    form = _TiffForm(order, "Q", "Q") if is_big else _TiffForm(order)
     try:
-        (at,) = struct.unpack_from(f"{order}I", data, 4)
-        (count,) = struct.unpack_from(f"{order}H", data, at)
-        tags: dict[int, int] = {}
-        for entry in range(at + 2, at + 2 + 12 * count, 12):
-            tag, kind, values = struct.unpack_from(f"{order}HHI", data, entry)
-            size = {1: "B", 3: "H", 4: "I"}.get(kind)
-            if size is None:
-                continue
-            where = entry + 8
-            if values * struct.calcsize(size) > 4:
-                (where,) = struct.unpack_from(f"{order}I", data, where)
-            (tags[tag],) = struct.unpack_from(f"{order}{size}", data, where)
-        (following,) = struct.unpack_from(f"{order}I", data, at + 2 + 12 * count)
+        tags, following = form.page(data, form.read(form.offset, data, 8 if is_big else 4))
     except struct.error:
         raise BadImage(_CUT) from None
     if _TIFF_WIDTH not in tags or _TIFF_HEIGHT not in tags:
         raise BadImage("the TIFF is damaged: it has no size")
     orientation = tags.get(_TIFF_ORIENTATION, 1)
+    is_cmyk = tags.get(_TIFF_COLOURS) == 5
     return Header(
         "tiff",
         tags[_TIFF_WIDTH],
         tags[_TIFF_HEIGHT],
-        tags.get(_TIFF_CHANNELS, 1),
+        3 if is_cmyk else _tiff_channels(tags),
         max(8, tags.get(_TIFF_BITS, 8)),
         orientation if 1 <= orientation <= 8 else 1,
-        is_animated=following > 0,
+        is_animated=_has_pages(form, data, following),
+        is_cmyk=is_cmyk,
     )
+
+
+def _tiff_channels(tags: dict[int, int]) -> int:
+    stored = tags.get(_TIFF_CHANNELS, 1)
+    if tags.get(_TIFF_COLOURS) == 3:
+        return 3  # a palette
+    return 4 if stored == 2 else stored
+
+
+def _has_pages(form: _TiffForm, data: bytes, at: int) -> bool:
+    """Whether another page follows that is not a smaller copy of the first, or its mask."""
+    for _ in range(_MOST_PAGES):
+        if not at:
+            return False
+        try:
+            tags, at = form.page(data, at)
+        except struct.error:
+            return True
+        if not tags.get(_TIFF_KIND, 0) & 0b101:
+            return True
+    return True
 
 
 class ImageFormat(NamedTuple):

@@ -29,7 +29,7 @@ from bushel.reading.shards import OpenShard, Wanted
 from bushel.records.files import Skipped
 from bushel.transforms import BatchTransform, Transform
 from bushel.transforms.chain import Chain, ChainRows, Refuse, Spent
-from bushel.transforms.interface import PaintedTransform, is_in_core
+from bushel.transforms.interface import PaintedTransform, declared
 
 __all__ = ["Batch", "Group", "MadeBatches", "Maker", "OnFault", "Passed", "Place", "Report", "Tally"]
 
@@ -379,7 +379,9 @@ class Maker:
 
     def row_bytes(self) -> float:
         """How large the row of a batch is, by the first record; infinite if batches must be made one at a time."""
-        if not all(isinstance(step, PaintedTransform | BatchTransform) or is_in_core(step) for step in self.transforms):
+        if not all(
+            isinstance(step, PaintedTransform | BatchTransform) or declared(step).in_core for step in self.transforms
+        ):
             return math.inf
         rows, tally = self.sampler.rows(0, np.zeros(1, np.int64)), Tally()
         try:

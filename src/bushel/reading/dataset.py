@@ -35,6 +35,7 @@ from bushel.reading.expressions import Expression, one_of, parse
 from bushel.reading.shards import (
     Decoded,
     FetchedShards,
+    GroupedShards,
     InflatedShards,
     MappedShards,
     OpenShard,
@@ -172,10 +173,15 @@ def open_shards(paths: Sequence[Path], promised: Sequence[ShardEntry] | None = N
     shards = [OpenShard(path, promise, fetched) for path, promise in zip(paths, promised or repeat(None), strict=False)]
     if fetched and counts is None:
         load_indexes(shards)
-    named = [compression_named(path.name) for path in paths[:1]]  # all shards of a dataset are alike, and say so
-    if any(named if counts is not None else (shard.index.compression for shard in shards)):
-        return InflatedShards(shards, counts)
-    return FetchedShards(shards, counts) if fetched else MappedShards(shards)
+    if fetched:
+        named = [compression_named(path.name) for path in paths[:1]]  # all shards of a dataset are alike, and say so
+        are_compressed = any(named if counts is not None else (shard.index.compression for shard in shards))
+        return InflatedShards(shards, counts) if are_compressed else FetchedShards(shards, counts)
+    compressed = [shard.index for shard in shards if shard.index.compression is not None]
+    if not compressed:
+        return MappedShards(shards)
+    in_groups = all(index.starts is not None for index in compressed)
+    return GroupedShards(shards) if in_groups else InflatedShards(shards)
 
 
 class Share:

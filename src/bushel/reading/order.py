@@ -6,7 +6,7 @@ import os
 import struct
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
@@ -112,6 +112,8 @@ def sampler_of(split: Split, order: Order) -> Sampler:
         return _selected(split, Sampler(size, _mixed(split.parts, size, order)))
     if not order.shuffle:
         return _selected(split, Sampler(size, lambda _, positions: positions))
+    if order.block is None and split.rows is None and split.shards.together > 1:
+        order = _in_groups(split, order)
     if order.block is not None and order.block < size:
         return _selected(split, Sampler(size, _block_shuffled(size, order)))
     return _selected(
@@ -230,6 +232,22 @@ def _mixed(parts: tuple[Share, ...], size: int, order: Order) -> Callable[[int, 
         return out
 
     return rows
+
+
+_WINDOW_OF_GROUPS = 256
+
+
+def _in_groups(split: Split, order: Order) -> Order:
+    """The order for records that are inflated many at a time: groups of them are shuffled, and records among many."""
+    order = replace(order, block=split.shards.together, window=max(order.window, _WINDOW_OF_GROUPS))
+    assert order.block is not None
+    warnings.warn(
+        f"{split.paths[0]}: many records are inflated for each that is read, so blocks of {order.block:,} records are "
+        f"shuffled, and their records among {order.window:,} blocks; Order(block=1) shuffles single records",
+        BufferedShuffle,
+        stacklevel=6,
+    )
+    return order
 
 
 def _streamed(split: Split, order: Order) -> Sampler:

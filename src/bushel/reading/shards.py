@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.errors import BushelError, CorruptRecord, Fault, FileProblem, quantity, readable_size
 from bushel.parallel import REQUESTS, in_background
+from bushel.records.deflated import inflate_group
 from bushel.records.files import FOOTER, HEADER, Chunk, Skipped, open_file
 from bushel.records.index import Index, index_path, load_lengths, obtain_index, second_look
 from bushel.records.manifest import ShardEntry, other_size, repair_help
@@ -29,6 +30,7 @@ from bushel.storage.cache import Blocks, Ranges, Spot, the_cache
 __all__ = [
     "Decoded",
     "FetchedShards",
+    "GroupedShards",
     "InflatedShards",
     "MappedShards",
     "OpenShard",
@@ -215,6 +217,7 @@ class ShardSet:
     """Shards whose records are numbered consecutively. Subclasses decode them."""
 
     is_sequential = False  # records can only be read from the beginning of their shard
+    together = 1  # how many consecutive records a shuffle should take together, so that it is not many times slower
 
     def __init__(self, shards: Sequence[OpenShard], counts: Sequence[int] | None = None) -> None:
         self.shards = tuple(shards)
@@ -602,6 +605,124 @@ def _blocks_of(owners: Ints, offsets: Ints, lengths: Ints) -> tuple[list[Spot], 
 _FRAMING = HEADER + FOOTER
 _CHUNK_BYTES = 4 << 20
 _HELD_BYTES = 64 << 20  # inflated and kept, in addition to the chunk in use
+_HELD_SHUFFLED = 256 << 20  # inflated and kept, where records are read at random
+_FEW = 4  # records of a group: inflating all of them for one is not much slower than reading in order
+_GROUPS_TOGETHER = 4
+_JOINED = 2  # times the bytes of records that are wanted: small records of fewer are decoded sooner in one piece
+_NO_RECORD = bytes(_FRAMING)  # in place of one that is lost: its checksums are wrong
+
+
+class GroupedShards(ShardSet):
+    """Shards on disk of which some are compressed, in groups of records that are inflated one by one, when needed."""
+
+    def __init__(self, shards: Sequence[OpenShard], counts: Sequence[int] | None = None) -> None:
+        super().__init__(shards, counts)
+        self._held: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._size, self._most = 0, _HELD_BYTES
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _mapping(self) -> tuple[Any, list[int]]:
+        """All files in one piece of memory, and where each begins."""
+        try:
+            mapping = _native.Mapping([(str(shard.path), shard.size) for shard in self.shards])
+        except OSError as error:
+            raise describe_os_error(Path(error.filename), error) from None
+        return mapping.memory, list(mapping.starts)
+
+    def begin(self, *, shuffled_among: int | None, is_once: bool = False) -> None:  # noqa: ARG002
+        """Map all shards, and keep more of them inflated if they are shuffled."""
+        self._mapping  # noqa: B018
+        self._most = _HELD_BYTES if shuffled_among == 0 else _HELD_SHUFFLED
+
+    @cached_property
+    def together(self) -> int:  # type: ignore[override]
+        """A few groups, if many records are inflated for one and not all of them can be kept."""
+        compressed = [shard.index for shard in self.shards if shard.index.starts is not None]
+        groups = sum(len(index.starts) for index in compressed if index.starts is not None)
+        per_group = sum(map(len, compressed)) / max(1, groups)
+        is_held = sum(_end_of_index(index) for index in compressed) <= _HELD_SHUFFLED
+        return 1 if is_held or per_group <= _FEW else int(_GROUPS_TOGETHER * per_group)
+
+    def _decode(self, rows: Ints, wanted: Wanted) -> Decoded:
+        begin = perf_counter()
+        pieces, places, lost = self._find(rows)
+        seconds = perf_counter() - begin
+        which, starts, lengths = places
+        is_dense = which.all() and len(rows) > _FEW * len(pieces)  # many records of each group
+        if is_dense and sum(map(len, pieces[1:])) < _JOINED * lengths.sum():
+            ends = np.cumsum([0, 0, *map(len, pieces[1:-1])])
+            extents = np.stack([ends[which] + starts, lengths - _FRAMING], axis=1).astype(np.uint64)
+            columns, faults, _ = _native.decode(b"".join(pieces[1:]), extents, wanted)
+        else:
+            columns, faults = _native.decode_ranges(pieces, *places, lengths, wanted)
+        faults = [(row, int(Fault.COMPRESSED_STREAM) if row in lost else fault, at) for row, fault, at in faults]
+        return Decoded(columns, faults, seconds)
+
+    def framed(self, row: int) -> bytes:
+        """The bytes of one record with its framing, inflated."""
+        pieces, places, _ = self._find(np.array([row], np.int64))
+        memory: Any = _native.gather(pieces, *places)
+        return bytes(memory)
+
+    def _find(self, rows: Ints) -> tuple[list[Any], tuple[Ints, Ints, Ints], set[int]]:
+        """Memory that holds framed records; piece, offset and length of each; and the rows that are lost."""
+        memory, file_starts = self._mapping
+        owners: Ints = np.searchsorted(self.first, rows, side="right") - 1
+        pieces: list[Any] = [memory]
+        which, starts, lengths = np.zeros_like(rows), np.empty_like(rows), np.empty_like(rows)
+        for number in np.unique(owners).tolist():
+            here = np.flatnonzero(owners == number)
+            index, records = self.shards[number].index, rows[here] - self.first[number]
+            starts[here] = index.offsets[records].astype(np.int64)
+            lengths[here] = index.lengths[records].astype(np.int64) + _FRAMING
+            if index.starts is None:
+                starts[here] += file_starts[number]
+                continue
+            groups = np.searchsorted(index.starts[:, 0], index.offsets[records], side="right") - 1
+            starts[here] -= index.starts[groups, 0].astype(np.int64)
+            needed, at = np.unique(groups, return_inverse=True)
+            which[here] = at.reshape(-1) + len(pieces)
+            pieces += self._inflated(number, needed.tolist())
+        sizes = np.array([len(piece) for piece in pieces], np.int64)
+        lost = np.flatnonzero(starts + lengths > sizes[which])
+        which[lost], starts[lost], lengths[lost] = len(pieces), 0, _FRAMING
+        return [*pieces, _NO_RECORD], (which, starts, lengths), set(lost.tolist())
+
+    def _inflated(self, number: int, groups: list[int]) -> list[bytes]:
+        """The inflated bytes of groups of one shard."""
+        with self._lock:
+            found = [self._held.get((number, group)) for group in groups]
+        made = {group: self._inflate(number, group) for group, data in zip(groups, found, strict=True) if data is None}
+        with self._lock:
+            for group, data in made.items():
+                self._keep(number, group, data)
+        return [made[group] if data is None else data for group, data in zip(groups, found, strict=True)]
+
+    def _inflate(self, number: int, group: int) -> bytes:
+        memory, file_starts = self._mapping
+        index, first = self.shards[number].index, file_starts[number]
+        assert index.starts is not None
+        is_last = group + 1 == len(index.starts)
+        inflated_end, end = (
+            (_end_of_index(index), self.shards[number].size) if is_last else index.starts[group + 1].tolist()
+        )
+        inflated, begin = index.starts[group].tolist()
+        return inflate_group(memory[first + begin : first + end], inflated_end - inflated)
+
+    def _keep(self, number: int, group: int, data: bytes) -> None:
+        if (number, group) in self._held:  # by another thread
+            return
+        self._held[number, group] = data
+        self._size += len(data)
+        while self._size > self._most and len(self._held) > 1:
+            _, old = self._held.popitem(last=False)
+            self._size -= len(old)
+
+    def _look_again(self, number: int) -> None:
+        """Damage in a group moves no other: only plain shards are looked through without their index."""
+        if self.shards[number].index.starts is None:
+            super()._look_again(number)
 
 
 @dataclass

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.errors import CorruptRecord, Fault, FileProblem, quantity
 from bushel.parallel import iterate_ahead
-from bushel.storage import describe_os_error, open_in_order, status_of
+from bushel.records.deflated import header_size, is_header, next_start, plain_header_size
+from bushel.storage import describe_os_error, open_in_order, read_inside, status_of
 from bushel.storage.file_kinds import SHARD_CODECS, Compression, kind_of_bytes, what_is
 
 __all__ = [
@@ -45,7 +46,7 @@ CHUNK_BYTES = 4 << 20
 _RAW_BYTES = 1 << 16  # read at a time from a compressed file
 _STEP_BYTES = 1 << 18  # inflated at a time: small enough to stay in the cache
 MAX_RECORD = (1 << 31) - 1
-_PLAIN_HEADERS: dict[Compression, int] = {"gzip": 10, "zlib": 2}  # bytes, of a stream as bushel and TensorFlow write it
+_CODECS: tuple[Compression, ...] = ("gzip", "zlib")
 _HEAD_BYTES = 512
 _SEARCHED_BYTES = 1 << 20  # for a whole record, in a compressed file that does not begin with one
 
@@ -138,6 +139,7 @@ class _Stretch:
     base: int
     is_last: bool
     fault: Fault | None = None  # why there is no more, if it is not the end
+    goes_on: bool = False  # after the fault: the next stretch begins with a record
 
 
 def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Stretch]:
@@ -156,10 +158,11 @@ def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Stretch]:
                 stream = _Inflater(cast("IO[bytes]", opened), file.compression)
                 _skip(stream, base)
                 continue
-            is_last = len(data) < max_bytes
-            yield _Stretch(data, base, is_last, stream.fault)
+            is_last, fault = len(data) < max_bytes, stream.fault
+            goes_on = is_last and fault is not None and stream.resume()
+            yield _Stretch(data, base, is_last and not goes_on, fault, goes_on)
             base += len(data)
-            if is_last:
+            if is_last and not goes_on:
                 break
 
 
@@ -191,11 +194,13 @@ class _Inflater:
         self._inflate = self._make()
         self._raw = file.read(_RAW_BYTES)
         self._skipped = 0  # bytes of a header that is damaged, before what can be inflated
-        if not _begins_with_record(_inflated_head(self._raw, self._bits)) and _is_deflated(self._raw, compression):
-            self._skipped = _PLAIN_HEADERS[compression]
+        if not is_header(_inflated_head(self._raw, self._bits)) and _is_deflated(self._raw, compression):
+            self._skipped = plain_header_size(SHARD_CODECS[compression].window_bits)
             self._inflate, self._raw = isal_zlib.decompressobj(wbits=-zlib.MAX_WBITS), self._raw[self._skipped :]
         self._stream_at = 0  # where the current stream begins in the file: there may be several, one after the other
         self._given = 0  # bytes of it inflated so far
+        self._is_resumed = False  # in the middle of a stream, whose header and checksum are out of reach
+        self._doubted_at = 0  # where the damage is in the file, or shortly before it
         self._done = False
 
     def read(self, size: int) -> bytes:
@@ -208,8 +213,8 @@ class _Inflater:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _step(self, max_length: int) -> bytes:
-        if self._inflate.eof and self._skipped:
-            self.fault, self._done = Fault.COMPRESSED_STREAM, True
+        if self._inflate.eof and (self._skipped or self._is_resumed):
+            self.fault, self._done = None if self._is_resumed else Fault.COMPRESSED_STREAM, True
             return b""
         if self._inflate.eof:
             self._begin_next_stream()
@@ -243,7 +248,7 @@ class _Inflater:
         """
         self.file.seek(self._stream_at)
         raw = self.file.read(_RAW_BYTES)
-        raw = raw[self._skipped or _header_size(raw, self._bits) :]
+        raw = raw if self._is_resumed else raw[self._skipped or header_size(raw, self._bits) :]
         inflate = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
         out = bytearray()
         seen, step = 0, _RAW_BYTES
@@ -257,7 +262,34 @@ class _Inflater:
             out += piece[max(0, self._given - seen) :]
             seen += len(piece)
             raw = inflate.unconsumed_tail
+        self._doubted_at = self.file.tell() - len(raw)
         return bytes(out[:max_length])
+
+    def resume(self) -> bool:
+        """After damage, go on with the next group of records, if there is one."""
+        from isal import isal_zlib
+
+        if self.fault is not Fault.COMPRESSED_STREAM or (place := self._next_start()) is None:
+            return False
+        self.file.seek(place)
+        self._inflate, self._raw = isal_zlib.decompressobj(wbits=-zlib.MAX_WBITS), b""
+        self.fault, self._done, self._is_resumed = None, False, True
+        self._stream_at, self._given = place, 0
+        return True
+
+    def _next_start(self) -> int | None:
+        """Where the next group begins after the damage."""
+        at = self._doubted_at
+        self.file.seek(at)
+        held = self.file.read(_SEARCHED_BYTES)
+        while held:
+            if (found := next_start(held)) is not None and found < len(held):
+                return at + found
+            more = self.file.read(_SEARCHED_BYTES)
+            if not more:
+                return None
+            at, held = at + max(0, len(held) - _HEAD_BYTES), held[-_HEAD_BYTES:] + more
+        return None
 
 
 def _inflated_head(data: bytes, bits: int) -> bytes:
@@ -270,22 +302,7 @@ def _inflated_head(data: bytes, bits: int) -> bytes:
 
 def _is_deflated(data: bytes, compression: Compression) -> bool:
     """Whether a record follows a plain header, whatever the header says: it may be damaged."""
-    return _begins_with_record(_inflated_head(data[_PLAIN_HEADERS[compression] :], -zlib.MAX_WBITS))
-
-
-def _header_size(head: bytes, bits: int) -> int:
-    """How long the header of a zlib or gzip stream is (RFC 1950, RFC 1952)."""
-    if bits <= zlib.MAX_WBITS:
-        return 2
-    if len(head) < 10:
-        return len(head)
-    flags, size = head[3], 10
-    if flags & 4:  # extra fields
-        size += 2 + int.from_bytes(head[size : size + 2], "little")
-    for mark in (8, 16):  # a name, a comment: each ends with a zero
-        if flags & mark:
-            size = head.find(b"\0", size) + 1 or len(head)
-    return size + 2 * bool(flags & 2)
+    return is_header(_inflated_head(data[plain_header_size(SHARD_CODECS[compression].window_bits) :], -zlib.MAX_WBITS))
 
 
 def _cut_into_chunks(
@@ -323,7 +340,8 @@ def _cut_into_chunks(
             is_cut = fault in (Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA) or at == size
             if is_cut and piece.fault is not None:
                 on_fault(Skipped(str(file.path), first, base + at, size - at, piece.fault))
-                return
+                first += 1
+                break
             if fault is Fault.NONE:
                 continue
             if is_cut and not piece.is_last:
@@ -390,7 +408,7 @@ def open_file(path: Path) -> RecordFile:
             head = file.read(_HEAD_BYTES)
             if not head:
                 return _empty(path)
-            if _begins_with_record(head):
+            if is_header(head):
                 return RecordFile(path, None, file.size)
             return RecordFile(path, _compression_of(path, cast("IO[bytes]", file), head), file.size)
         finally:
@@ -413,7 +431,7 @@ def _empty(path: Path) -> RecordFile:
 def _promise_of(path: Path) -> tuple[str, int] | None:
     """Whether its index or its name says how many records a file holds, and how many that is; None if neither does."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        index = (path.parent / "_index" / f"{path.name}.idx").read_bytes()
+        index = read_inside(path.parent, f"_index/{path.name}.idx")
         header = json.loads(index[16 : 16 + int.from_bytes(index[12:16], "little")])  # the layout is in FORMAT.md
         return "its index", int(header["records"])
     found = _COUNT_IN_NAME.search(path.name)
@@ -430,14 +448,6 @@ def leave_out_empty(files: Sequence[Path]) -> list[Path]:
     return left or list(files)
 
 
-def _begins_with_record(head: bytes) -> bool:
-    if len(head) < HEADER:
-        return False
-    crc = _native.crc32c(head[:8])
-    masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-    return masked == int.from_bytes(head[8:12], "little")
-
-
 def _compression_of(path: Path, file: IO[bytes], head: bytes) -> Compression | None:
     compression: Compression | None = None
     if head.startswith(SHARD_CODECS["gzip"].magic):
@@ -445,11 +455,11 @@ def _compression_of(path: Path, file: IO[bytes], head: bytes) -> Compression | N
     elif len(head) > 1 and head[0] & 0x0F == 8 and (head[0] << 8 | head[1]) % 31 == 0:
         compression = "zlib"
     else:
-        compression = next((name for name in _PLAIN_HEADERS if _is_deflated(head, name)), None)
+        compression = next((name for name in _CODECS if _is_deflated(head, name)), None)
     if compression is not None:
         file.seek(0)
         inflated = _Inflater(file, compression).read(_HEAD_BYTES)
-        if _begins_with_record(inflated) or (not inflated and compression == "gzip"):
+        if is_header(inflated) or (not inflated and compression == "gzip"):
             return compression
         file.seek(0)
         more = _Inflater(file, compression).read(_SEARCHED_BYTES)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, count_of
 from bushel.errors import BushelError, CorruptRecord, FileProblem, FormatError, MissingName
+from bushel.records.deflated import find_starts, valid_starts
 from bushel.records.files import FOOTER, HEADER, RecordFile, Skipped, leave_out_empty, open_file
 from bushel.records.scan import to_column
 from bushel.storage import (
@@ -39,7 +40,7 @@ from bushel.storage import (
 from bushel.storage.file_kinds import SHARD_CODECS
 
 MAGIC = b"BUSHELIX"
-FORMAT = 2
+FORMAT = 3  # of an index with the starts of groups; others are of format 2
 ALIGNMENT = 64
 _PREFIX = struct.Struct("<8sII")  # magic, format, length of the JSON after it
 _ENDS = 64  # bytes at each end of the file
@@ -85,6 +86,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     compression: str | None
     columns: list[_ColumnHeader]
     keys: tuple[int, int] | None = None  # where the keys begin in the index file, and how many bytes they take
+    starts: tuple[int, int] | None = None  # where the starts of groups begin in the index file, and how many there are
     made: ObjectOrigin | None = None
 
 
@@ -105,6 +107,8 @@ class Index:
     is_certain: bool = True  # False: of an object that looks like the one that was indexed, and may be another
     keys: Any = None  # of all records as bytes, if they are not in a file of their own
     made: ObjectOrigin | None = None
+    # Of a compressed file that can be read at random: where each group begins in the inflated bytes, and in the file.
+    starts: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -221,13 +225,22 @@ def build_index(
             parts[name].append(to_column(column))
     columns = {name: concatenate(column) for name, column in parts.items() if column}
     carried, hashed = _carried(file, columns, scalars, lengths)
-    return Index(
+    index = Index(
         np.concatenate(offsets or [np.empty(0, np.uint64)]),
         np.concatenate(sizes or [np.empty(0, np.uint64)]).astype(np.uint32),
         file.compression,
         carried,
         hashed,
     )
+    return _with_starts(file, index)
+
+
+def _with_starts(file: RecordFile, index: Index) -> Index:
+    """The index of a file that is whole, with the starts of its groups if it has any."""
+    if file.compression is None or status_of(file.path).etag:  # an object is read in order
+        return index
+    memory = load_bytes(local_copy(file.path))
+    return replace(index, starts=find_starts(memory, file.compression, index.offsets))
 
 
 def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
@@ -335,7 +348,8 @@ def scan_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
         places.append(chunk.extents + np.array([chunk.base, 0], np.uint64))
     extents = np.concatenate(places)
     lengths = extents[:, 1].astype(np.uint32)
-    return Index(np.ascontiguousarray(extents[:, 0]), lengths, file.compression), damage
+    index = Index(np.ascontiguousarray(extents[:, 0]), lengths, file.compression)
+    return (index if damage else _with_starts(file, index)), damage
 
 
 def _names_in(file: RecordFile) -> list[str]:
@@ -411,21 +425,25 @@ def _set_time(place: Path, status: Status) -> None:
 
 def _to_bytes(tie: Tie, index: Index) -> list[Any]:
     arrays: dict[str, NDArray[Any]] = {"offset": index.offsets, "length": index.lengths, **index.values}
-    columns, at = [], 0
+    columns, at, starts = [], 0, None
     for name, array in arrays.items():
         dtype = array.dtype.newbyteorder("<").str
         columns.append(_ColumnHeader(name=name, dtype=dtype, at=at, hashed=name in index.hashed))
         at += _round_up(array.nbytes)
+    if index.starts is not None:
+        starts, at = (at, len(index.starts)), at + _round_up(index.starts.nbytes)
     keys = None if index.keys is None else (at, len(index.keys))
     facts = {"records": len(index), "file": tie, "compression": index.compression, "made": index.made}
-    header = _Header(columns=columns, keys=keys, **facts)  # type: ignore[arg-type]
+    header = _Header(columns=columns, keys=keys, starts=starts, **facts)  # type: ignore[arg-type]
     # The header holds where the arrays begin, which depends on its own length: leave room and fill it with spaces.
-    start = _round_up(_PREFIX.size + len(msgspec.json.encode(header)) + 24 * (len(columns) + (keys is not None)))
+    places = len(columns) + (keys is not None) + (starts is not None)
+    start = _round_up(_PREFIX.size + len(msgspec.json.encode(header)) + 24 * places)
     shifted = [msgspec.structs.replace(column, at=column.at + start) for column in columns]
-    keys = keys and (keys[0] + start, keys[1])
-    text = msgspec.json.encode(msgspec.structs.replace(header, columns=shifted, keys=keys)).ljust(start - _PREFIX.size)
-    pieces: list[Any] = [_PREFIX.pack(MAGIC, FORMAT, len(text)), text]
-    for array in arrays.values():
+    keys, starts = ((extent and (extent[0] + start, extent[1])) for extent in (keys, starts))
+    header = msgspec.structs.replace(header, columns=shifted, keys=keys, starts=starts)
+    text = msgspec.json.encode(header).ljust(start - _PREFIX.size)
+    pieces: list[Any] = [_PREFIX.pack(MAGIC, 2 if starts is None else FORMAT, len(text)), text]
+    for array in (*arrays.values(), *(() if index.starts is None else (index.starts,))):
         data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
         pieces += [data, bytes(_round_up(len(data)) - len(data))]
     if index.keys is not None:
@@ -524,7 +542,10 @@ def _parse(path: Path, place: Path, memory: NDArray[np.uint8]) -> Index:
     sealed = bool(header.file.digest)
     keys = None if header.keys is None else _keys_in(memory, header.keys, place)
     index = Index(offsets, lengths, header.compression, arrays, hashed, header.file.sha256, sealed)
-    index = replace(index, keys=keys, made=header.made)
+    starts = None if header.starts is None else _starts_in(memory, header.starts, place)
+    index = replace(index, keys=keys, made=header.made, starts=starts)
+    if starts is not None and not valid_starts(starts, offsets, header.file.size):
+        raise FormatError(place, "the index cannot be read: its groups do not begin where records do")
     if not _covers(index, header.file.size):
         raise FormatError(place, "the index cannot be read: its records do not follow each other to the end")
     if not _holds(path, place, header.file, index):
@@ -538,6 +559,13 @@ def _keys_in(memory: NDArray[np.uint8], extent: tuple[int, int], place: Path) ->
     if at < 0 or at % ALIGNMENT or size < 0 or at + size > len(memory):
         raise FormatError(place, "the keys in the index do not fit its file")
     return memory[at : at + size]
+
+
+def _starts_in(memory: NDArray[np.uint8], extent: tuple[int, int], place: Path) -> NDArray[np.uint64]:
+    at, count = extent
+    if at < 0 or at % ALIGNMENT or count < 0 or at + 16 * count > len(memory):
+        raise FormatError(place, "the groups in the index do not fit its file")
+    return memory[at : at + 16 * count].view(np.uint64).reshape(-1, 2)
 
 
 def read_made(place: Path) -> ObjectOrigin | None:
@@ -577,7 +605,7 @@ _HEAD_BYTES = 4096  # that hold the header of most indexes
 def _head(place: Path, most: int) -> tuple[_Header, NDArray[np.uint8]] | None:
     """The header of an index of this format, and the first bytes of the index; None if that is not one."""
     data = read_head(place, most)
-    if len(data) < _PREFIX.size or data[:8] != MAGIC or _PREFIX.unpack(data[: _PREFIX.size])[1] != FORMAT:
+    if len(data) < _PREFIX.size or data[:8] != MAGIC or _PREFIX.unpack(data[: _PREFIX.size])[1] not in (2, FORMAT):
         return None
     end = _PREFIX.size + _PREFIX.unpack(data[: _PREFIX.size])[2]
     if end > len(data):
@@ -601,7 +629,7 @@ def _read_header(memory: NDArray[np.uint8], place: Path) -> _Header:
     if len(prefix) < _PREFIX.size or prefix[:8] != MAGIC:
         raise FormatError(place, "not a bushel index")
     _, version, length = _PREFIX.unpack(prefix)
-    if version not in (1, FORMAT):
+    if not 1 <= version <= FORMAT:
         raise FormatError(place, f"index of format {version}; this bushel reads formats up to {FORMAT}")
     if version > 1 and _native.crc32c(memory[: -_CRC.size]) != _CRC.unpack(memory[-_CRC.size :].tobytes())[0]:
         raise FormatError(place, "the index is damaged: its checksum does not match")

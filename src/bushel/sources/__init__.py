@@ -4,15 +4,17 @@ Each function makes a source: a value that says what samples there are, and read
 """
 
 from bushel.sources.array_source import ArraySource, arrays
-from bushel.sources.detection.boxed_images import DetectionSource, boxes, coco, voc, yolo
+from bushel.sources.detection.boxed_images import DetectionSource, annotated, boxes, coco, voc, yolo
 from bushel.sources.image_folder import ImageSource, images
 from bushel.sources.image_tiles import TileSource, tiles
 from bushel.sources.in_memory import IterableSource, iterable
+from bushel.sources.mask_folder import MaskSource, masks
 from bushel.sources.opening import open_source
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.sources.record_files import RecordSource, elwc, records
 from bushel.sources.sound_files import AudioSource, audio
-from bushel.sources.tables.row_sources import RowSource, excel, sql
+from bushel.sources.tables.row_sources import RowSource, sql
+from bushel.sources.tables.spreadsheets import excel
 from bushel.sources.tables.table import TableSource, huggingface, table
 from bushel.sources.tars import TarSource, webdataset
 from bushel.sources.text_files import LineSource, TextFolderSource, text
@@ -28,6 +30,7 @@ __all__ = [
     "IterableSource",
     "LineSource",
     "Listing",
+    "MaskSource",
     "RecordSource",
     "Refused",
     "RowSource",
@@ -38,6 +41,7 @@ __all__ = [
     "TextFolderSource",
     "TileSource",
     "VideoSource",
+    "annotated",
     "arrays",
     "audio",
     "boxes",
@@ -47,6 +51,7 @@ __all__ = [
     "huggingface",
     "images",
     "iterable",
+    "masks",
     "open_source",
     "records",
     "series",

@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,17 +32,21 @@ from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName, SchemaMismatch, missing_package, readable_size
 from bushel.sources.in_memory import (
+    Unread,
     are_splits,
+    column_or_mixed,
     from_pairs,
     is_sparse,
     join_splits,
     nullable_column,
     number_keys,
+    read_columns,
     rows_that_fit,
     typed,
 )
 from bushel.sources.protocol import Block, Listing, Refused, Source, fingerprint_of, fingerprint_of_arrays
-from bushel.sources.tables.arrow import BadRows, feature_of, flatten, to_column
+from bushel.sources.tables.arrow import BadRows, feature_of, flatten, is_date, to_column
+from bushel.sources.tables.readings import MissingValues
 from bushel.storage import as_path, local_copy, open_inside, open_to_read, why_not_inside
 
 __all__ = ["ArraySource", "arrays"]
@@ -58,6 +63,7 @@ def arrays(
     rename: Annotated[Mapping[str, str] | None, "New names of arrays, by their old names"] = None,
     types: Annotated[Mapping[str, str] | None, 'Types of arrays, such as image = "uint8"'] = None,
     key: Annotated[str | None, "Array that identifies a sample (default: the row number)"] = None,
+    missing_values: MissingValues = None,
 ) -> ArraySource:
     """Take samples from arrays, one per row: NumPy files, arrays by name, a DataFrame, scikit-learn's data.
 
@@ -65,6 +71,7 @@ def arrays(
     `(x, y)`, a pandas DataFrame, or what scikit-learn's `load_...` return. SciPy's sparse matrices, and files of
     its `save_npz`, stay sparse; as a label, one is made dense. `types` asks for other types than int64 and
     float32: `{"image": "uint8"}` stores raw bytes. `key` names a column of unique keys; without it, rows are numbered.
+    `missing_values` are texts and numbers that mean missing, in every column.
 
     >>> source = arrays({"x": np.zeros((3, 2)), "label": [0, 1, 0]})
     >>> source.schema()["x"].describe()
@@ -75,20 +82,24 @@ def arrays(
     apart = join_splits(_in_memory(given)) if are_splits(given) else None
     given = apart or given
     chosen = given if columns is None else _chosen(given, columns)
+    marks = None if missing_values is None else tuple(missing_values)
+    chosen, dates, notes = read_columns(chosen, marks, {**(types or {}), **({key: "str"} if key else {})})
     renamed = {rename.get(name, name): values for name, values in chosen.items()}
     if isinstance(label := renamed.get("label"), SparseColumn):
         renamed["label"] = label.to_dense()
     source = ArraySource(renamed, types=(_pixels_of(renamed) if apart else {}) | dict(types or {}), key=key)
     source.split = "split" if apart else None
+    source.notes, source.dates = notes, {rename.get(name, name) for name in dates}
     if isinstance(data, str | PathLike):
-        source.opened = {"kind": "arrays", "path": str(data)} | _options(columns, rename, types, key)
+        source.opened = {"kind": "arrays", "path": str(data)} | _options(columns, rename, types, key, marks)
     source.check()
     return source
 
 
-def _options(columns: Any, rename: Any, types: Any, key: Any) -> dict[str, Any]:
+def _options(columns: Any, rename: Any, types: Any, key: Any, marks: Any) -> dict[str, Any]:
     options = {"columns": columns and list(columns), "rename": rename and dict(rename), "types": types and dict(types)}
-    return {name: value for name, value in {**options, "key": key}.items() if value}
+    stated = {name: value for name, value in {**options, "key": key}.items() if value}
+    return stated if marks is None else {**stated, "missing_values": list(marks)}
 
 
 def _pixels_of(columns: Mapping[str, Any]) -> dict[str, str]:
@@ -125,7 +136,7 @@ def _named(data: Any) -> dict[str, Any]:
     if is_arrow(data):
         return _of_arrow(data)
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
-        return {str(name): nullable_column(data[name], name=str(name)) for name in data.columns}
+        return {str(name): column_or_mixed(data[name], name=str(name)) for name in data.columns}
     if isinstance(data, tuple) and len(data) == 2:
         return {"x": nullable_column(data[0], name="x"), "label": nullable_column(data[1], name="label")}
     if is_sparse(data):
@@ -148,6 +159,9 @@ def _of_arrow(data: Any) -> dict[str, Any]:
     for name, array in flatten(table).items():
         bad: BadRows = {}
         feature_of(array.type, name=name, required=False)
+        if is_date(array.type):
+            found[name] = Unread(array)
+            continue
         found[name] = to_column(array, bad)
         for row, reason in bad.items():
             raise SchemaMismatch(reason, at=f"{name}[{row}]")
@@ -160,7 +174,7 @@ def _of_structured(data: NDArray[Any]) -> dict[str, Any]:
 
 def _of_value(values: Any, name: str) -> Any:
     if not isinstance(values, str | PathLike):
-        return nullable_column(values, name=name)
+        return column_or_mixed(values, name=name)
     places = _of_file(as_path(values))
     if len(places) != 1:
         raise ValueError(f"{name} must be one array, got the {len(places)} of {values}")
@@ -419,6 +433,8 @@ class ArraySource(Source):
         self.types = dict(types)
         self.key = key
         self.opened: dict[str, Any] = {"kind": "arrays"}
+        self.notes: dict[str, int] = {}  # what was decided about columns
+        self.dates: set[str] = set()  # columns of microseconds since 1970
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -432,12 +448,14 @@ class ArraySource(Source):
     def features(self) -> dict[str, Feature]:
         """The features by name."""
         found = {name: feature_of_column(self.columns[name], name=name) for name in self.columns if name != self.split}
+        for name in self.dates & found.keys():
+            found[name] = msgspec.structs.replace(found[name], meaning="date")
         for name, dtype in self.types.items():
             if name not in found:
                 raise MissingName("column", name, found, where="types")
-            if (found[name].dtype in ("str", "bytes")) != (dtype in ("str", "bytes")):
+            if name not in self.dates and (found[name].dtype in ("str", "bytes")) != (dtype in ("str", "bytes")):
                 raise SchemaMismatch(f"{found[name].dtype} cannot be taken as {dtype}", at=name)
-        return typed(found, self.types)
+        return typed(found, {name: dtype for name, dtype in self.types.items() if name not in self.dates})
 
     @property
     def rows(self) -> int:
@@ -472,7 +490,8 @@ class ArraySource(Source):
         """Keys, and the requested columns."""
         assert partition == 0
         keys = number_keys(0, self.rows) if self.key is None else as_keys(self.columns[self.key], name=self.key)
-        return Listing(keys, {name: self.columns[name] for name in columns if name in self.columns})
+        found = {name: self.columns[name] for name in columns if name in self.columns}
+        return Listing(keys, found, counted=dict(self.notes))
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """The requested rows, in that order."""

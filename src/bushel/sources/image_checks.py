@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
@@ -17,7 +18,7 @@ from bushel.errors import FileProblem
 from bushel.pixels.codecs import check_png, decode_pixels, decode_wide, encode_wide
 from bushel.pixels.headers import BadImage, Header, Headers, Undecoded, parse_header, read_headers
 from bushel.sources.protocol import Block, Refused
-from bushel.storage import as_path, read_inside, read_named
+from bushel.storage import NAMED_OUT, as_path, read_below
 from bushel.storage.downloads import Downloads, NotDownloaded, is_url
 
 __all__ = ["Allow", "CheckedImages", "HowVerified", "ImageCheck", "ImageColumn", "KeepBytes", "Verify"]
@@ -92,8 +93,9 @@ class ImageCheck:
             raise BadImage(f"{size} pixels: more than {self.max_pixels:,} are refused as a decompression bomb")
         if not pixels:
             raise BadImage(f"it says that it has {header.width}x{header.height} pixels")
-        if header.format == "jpeg" and header.channels == 4 and "cmyk" not in self.allow:
-            raise BadImage("the JPEG is in CMYK, whose colours most readers get wrong: convert it to RGB")
+        if header.is_cmyk and "cmyk" not in self.allow:
+            form = header.format.upper()
+            raise BadImage(f"the {form} is in CMYK, whose colours most readers get wrong: convert it to RGB")
         if header.bits > 16 and "16-bit" not in self.allow:
             raise BadImage(f"it has {header.bits} bits per channel: scale it to 8 or 16 bits")
         if header.bits > 8 and "16-bit" not in self.allow:
@@ -146,7 +148,7 @@ def _decode(data: bytes, header: Header) -> None:
     pixels = max(1, header.width * header.height)
     if not _native.verify_images(one, data, one[:1], pixels):
         return
-    if header.format == "jpeg" and header.channels in (1, 3) and header.bits == 8:
+    if header.format == "jpeg" and not header.is_cmyk and header.bits == 8:
         try:
             decode_pixels(data, upright=False, at_least=(1, 1), most_pixels=pixels)
         except (ValueError, OSError, SyntaxError) as error:
@@ -254,9 +256,10 @@ class ImageColumn:
         refused: dict[int, tuple[str, str]] = {}
         values = [[(name, _value(block.columns[name], row)) for name in made_of] for row in range(len(block.rows))]
         fetched = self._fetched(values) if is_path else {}
+        outside: Counter[str] = Counter()
         for row, own in enumerate(values):
             try:
-                data = fetched[row] if row in fetched else self._bytes(own, is_path)
+                data = fetched[row] if row in fetched else self._bytes(own, is_path, outside)
             except FileProblem as error:
                 refused[row] = ("read", error.message)
                 continue
@@ -278,20 +281,22 @@ class ImageColumn:
         for name, column in block.columns.items():
             columns |= checked.columns if name in made_of else {name: take(column, kept)}
         left = [Refused(int(block.rows[row]), *why) for row, why in refused.items()]
-        return Block(block.rows[kept], columns, sorted([*block.refused, *left]), checked.counted)
+        return Block(block.rows[kept], columns, sorted([*block.refused, *left]), {**checked.counted, **outside})
 
     def _fetched(self, values: list[list[tuple[str, bytes | None]]]) -> dict[int, bytes | NotDownloaded]:
         """What is at the addresses of the web, by row."""
         urls = {row: url for row, own in enumerate(values) if (url := _url(own)) is not None}
         return dict(zip(urls, self.downloads.fetch_all(list(urls.values())), strict=True))
 
-    def _bytes(self, values: list[tuple[str, bytes | None]], is_path: bool) -> bytes | None:
+    def _bytes(self, values: list[tuple[str, bytes | None]], is_path: bool, outside: Counter[str]) -> bytes | None:
         for name, value in values:
             if value is None:
                 continue
             if name.endswith("/path") or (name == self.name and is_path):
                 root, path = as_path(self.root), value.decode(errors="surrogateescape")
-                return read_inside(root, path) if self.is_inside else read_named(root / path)
+                data, is_outside = read_below(root, path, is_inside=self.is_inside)
+                outside.update([NAMED_OUT] * is_outside)
+                return data
             return value
         return None
 

@@ -27,7 +27,7 @@ from bushel.pixels.codecs import Encoded, decode_pixels, decode_wide, encode_pix
 from bushel.pixels.headers import FORMATS, BadImage
 from bushel.sources.folders import ClassFolder, FolderSource
 from bushel.sources.protocol import Block, Listing, Reads, Refused, check_values, recipe_table
-from bushel.storage import AnyPath, local_copy, open_named
+from bushel.storage import AnyPath, local_copy, open_named, read_named
 
 __all__ = ["TiffReader", "TileSource", "is_tiff", "tiles"]
 
@@ -152,7 +152,7 @@ class _WholeImage:
 
             limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None  # pixels were counted before
             try:
-                data = self.path.read_bytes()
+                data = read_named(self.path)
                 self.bits = 16 if is_wide(data) else 8
                 is_wide_wanted = self.dtype == np.uint16
                 self.pixels = decode_wide(data) if is_wide_wanted else decode_pixels(data, most_pixels=2**32)

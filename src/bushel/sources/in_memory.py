@@ -10,15 +10,26 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from math import isnan
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, byte_size, concatenate, with_missing
+from bushel.data.columns import (
+    BytesColumn,
+    Column,
+    Ragged,
+    SparseColumn,
+    byte_size,
+    concatenate,
+    need_arrow,
+    with_missing,
+)
+from bushel.data.dates import DATE_TYPES, is_date_type
 from bushel.data.roles import LABEL_NAMES
 from bushel.data.samples import are_images, as_column, feature_of, fits, to_columns
 from bushel.data.schema import RAW_DTYPES, Feature, Schema
@@ -26,11 +37,16 @@ from bushel.data.splits import split_of_name
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.sources.protocol import Block, Listing, Refused, Source, fingerprint_of
 from bushel.sources.tables import arrow
+from bushel.sources.tables.cells import array_of_mixed
+from bushel.sources.tables.date_columns import to_dates
+from bushel.sources.tables.readings import ColumnWitness, Reading, check_date_type, is_text, mixed_note
 
 __all__ = [
     "Census",
     "IterableSource",
+    "Unread",
     "are_splits",
+    "column_or_mixed",
     "from_pairs",
     "is_sparse",
     "iterable",
@@ -38,6 +54,7 @@ __all__ = [
     "misfit",
     "nullable_column",
     "number_keys",
+    "read_columns",
     "rows_that_fit",
     "typed",
 ]
@@ -401,6 +418,98 @@ def _through_arrow(values: Any, name: str) -> Column:
     return column
 
 
+class Unread(NamedTuple):
+    """A column as Arrow has it, of which is still to be said what it is: dates, or numbers and text, all as text."""
+
+    array: Any
+    others: int = 0  # values that are not text, in a column of text
+
+
+def column_or_mixed(values: Any, *, name: str) -> Any:
+    """Any values as a column; dates, and single values of several kinds, as `Unread`."""
+    try:
+        if find_spec("pyarrow") and getattr(getattr(values, "dtype", None), "kind", "") == "M":
+            return Unread(_dates_of(values))
+        return nullable_column(values, name=name)
+    except SchemaMismatch:
+        mixed = array_of_mixed(values) if find_spec("pyarrow") and not is_sparse(values) else None
+        if mixed is None:
+            raise
+        return Unread(*mixed)
+
+
+def _dates_of(values: Any) -> Any:
+    import pyarrow as pa
+
+    array = pa.array(values, from_pandas=True)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def read_columns(
+    given: Mapping[str, Any], marks: tuple[str, ...] | None, types: Mapping[str, str]
+) -> tuple[dict[str, Any], set[str], dict[str, int]]:
+    """Columns in memory as what they are read as, the names of dates, and notes for people."""
+    if find_spec("pyarrow") is None and marks is None:
+        return dict(given), set(), {}
+    need_arrow("missing_values")
+    found: dict[str, Any] = dict(given)
+    dates: set[str] = set()
+    notes: dict[str, int] = {}
+    for name, column in given.items():
+        array = column.array if isinstance(column, Unread) else _marked_array(column, is_asked=marks is not None)
+        if array is None:
+            continue
+        read, reading = _read(array, marks, types.get(name), name)
+        if isinstance(column, Unread) or read is not array:
+            found[name] = arrow.to_column(read, {})
+        if arrow.is_date(read.type):
+            dates.add(name)
+        notes |= reading.notes(name)
+        if isinstance(column, Unread) and column.others and reading.kind == "as it is":
+            notes[mixed_note(name, column.others)] = column.others
+    return found, dates, notes
+
+
+def _read(array: Any, marks: tuple[str, ...] | None, asked: str | None, name: str) -> tuple[Any, Reading]:
+    """An array as what all of its values are, or as what was asked for."""
+    witness = ColumnWitness(marks, asked)
+    if marks is not None or is_text(array.type):
+        witness.add(array)
+    reading = witness.reading() if asked not in ("str", "bytes") or marks is not None else Reading()
+    read = reading.apply(array) if reading != Reading() else array
+    if asked is not None and is_date_type(asked):
+        check_date_type(name, asked, array.type, reading)
+        bad: arrow.BadRows = {}
+        read = to_dates(read, asked if ":" in asked else f"date:{reading.notation}", bad)
+        for row, reason in bad.items():
+            raise SchemaMismatch(reason, at=f"{name}[{row}]")
+    elif asked == "str" and not is_text(read.type):
+        read = arrow.cast_array(read, "str", {})
+    return read, reading
+
+
+def _marked_array(column: Any, *, is_asked: bool) -> Any | None:
+    """A column that may hold marks as Arrow has it: text, or numbers if marks were asked for."""
+    import pyarrow as pa
+
+    values, present = (column.values, column.present) if isinstance(column, Ragged) else (column, None)
+    if isinstance(column, Ragged) and (present is None or len(values) != present.sum()):
+        return None  # lists
+    if isinstance(values, BytesColumn):
+        try:
+            array = pa.array([value.decode() for value in values], pa.string())
+        except UnicodeDecodeError:
+            return None
+    elif isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iuf" and is_asked:
+        array = pa.array(values)
+    else:
+        return None
+    if present is None:
+        return array
+    places = np.cumsum(present) - 1
+    return array.take(pa.array(places, mask=~present))
+
+
 def _without_arrow(values: list[Any], name: str) -> Column:
     """The same for texts, bytes, numbers and lists of them, slower."""
     present = np.array([value is not None and not (isinstance(value, float) and isnan(value)) for value in values])
@@ -416,9 +525,12 @@ def typed(features: Mapping[str, Feature], types: Mapping[str, str]) -> dict[str
     """Features with the requested types; requesting a type permits a cast."""
     out = dict(features)
     for name, dtype in types.items():
-        if dtype not in (*RAW_DTYPES, "str", "bytes"):
-            raise ValueError(f"types[{name!r}] must be one of str, bytes, {', '.join(RAW_DTYPES)}; got {dtype!r}")
+        if dtype not in (*RAW_DTYPES, *DATE_TYPES, "str", "bytes"):
+            raise ValueError(f"types[{name!r}] must be one of str, bytes, date, {', '.join(RAW_DTYPES)}; got {dtype!r}")
         old = features[name]
+        if is_date_type(dtype):
+            out[name] = Feature(dtype="int64", shape=old.shape, required=old.required, meaning="date")
+            continue
         if old.encoding == "sparse":
             if dtype != old.dtype:
                 raise SchemaMismatch(f"sparse {old.dtype} cannot be taken as {dtype}", at=name, help=[_DENSE])

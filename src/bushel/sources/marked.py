@@ -134,6 +134,10 @@ class Marked(SourceOver):
     counted: dict[str, int]
     digest: str
 
+    def kept_inside(self) -> Marked:
+        """The same marks over a source that is kept inside."""
+        return replace(self, source=self.source.kept_inside())
+
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
         """What is left of the source's listing; the first partition counts what was marked."""
         listing = self.source.list(partition, columns)

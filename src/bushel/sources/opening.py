@@ -19,21 +19,24 @@ from bushel.errors import BushelError, FileProblem, nearest
 from bushel.parallel import Helpers
 from bushel.records.files import ELWC, not_examples, open_file, refuse_others
 from bushel.records.manifest import has_manifest
-from bushel.records.record_roles import count_levels
 from bushel.sources.array_source import arrays, is_arrow
 from bushel.sources.detection.annotation_files import coco_files, is_coco, is_voc, is_yolo
-from bushel.sources.detection.annotations import has_boxes
-from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
+from bushel.sources.detection.annotations import box_tables, has_boxes, header_of
+from bushel.sources.detection.boxed_images import annotated, boxes, coco, voc, yolo
+from bushel.sources.detection.tool_files import find_tool
+from bushel.sources.file_labels import FileLabels, LabelTable
 from bushel.sources.folders import is_file_of
 from bushel.sources.image_folder import images
 from bushel.sources.image_tiles import tiles
 from bushel.sources.in_memory import is_sparse, iterable
 from bushel.sources.marked import marked
-from bushel.sources.protocol import Source, check_names
+from bushel.sources.mask_folder import find_mask_pair, masks
+from bushel.sources.protocol import Source, check_names, options_of
 from bushel.sources.record_files import elwc, records
 from bushel.sources.sound_files import audio
 from bushel.sources.tables.dialect import is_delimited
-from bushel.sources.tables.row_sources import excel, sql
+from bushel.sources.tables.row_sources import sql
+from bushel.sources.tables.spreadsheets import excel
 from bushel.sources.tables.table import from_datasets, huggingface, is_dataset_folder, table
 from bushel.sources.tars import webdataset
 from bushel.sources.text_files import text
@@ -54,6 +57,7 @@ from bushel.storage.file_kinds import KINDS, has_record_name, kind_of_bytes, kin
 __all__ = ["SOURCES", "is_raw", "kind_of", "open_any", "open_source"]
 
 SOURCES: dict[str, Callable[..., Any]] = {
+    "annotated": annotated,
     "arrays": arrays,
     "audio": audio,
     "boxes": boxes,
@@ -62,6 +66,7 @@ SOURCES: dict[str, Callable[..., Any]] = {
     "excel": excel,
     "huggingface": huggingface,
     "images": images,
+    "masks": masks,
     "records": records,
     "series": series,
     "sql": sql,
@@ -77,7 +82,6 @@ _OF_RECORDS = ("records", "elwc")
 _READ = [kind.suffixes[0] for kind in KINDS if kind.source not in ("", "images")]
 _LOOKED_INTO = 1 << 16  # bytes of a file with an unknown name
 _LOOKED_INTO_FILES = 20  # of a folder
-_FEW_LEVELS = 32  # of grey, that a mask has at most
 _LOOKED_AT = 10_000  # files that are inspected to tell what is in a folder
 
 
@@ -98,12 +102,15 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
         raise ValueError("path must be given: what was in memory cannot be opened from a recipe")
     path = stated.pop("path")
     marks = stated.pop("marks", None)
+    patterns = {what: stated.pop(f"{what}_name") for what in ("label", "group") if f"{what}_name" in stated}
     if kind is None and isinstance(path, str | os.PathLike) and (column := _exported_images(as_path(path))):
         path, stated = f"{path}/*.jsonl", {"image_column": column} | stated
     if isinstance(path, str | os.PathLike) and as_path(path).exists():
         refuse_special(as_path(path), folders=True)
     make = SOURCES[kind or kind_of(path)]
     label = stated.pop("label", None)
+    labels = None if "labels" in options_of(make) else stated.pop("labels", None)
+    label_column = stated.pop("label_column", label) if labels is not None else None
     if label is not None and make is images and "labels" in stated:
         stated["label_column"] = label
     elif label is not None and make is series:
@@ -112,6 +119,10 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     if helpers is not None and "helpers" in inspect.signature(make).parameters:
         stated["helpers"] = helpers
     opened: Source = make(path, **stated)
+    if labels is not None:
+        opened = FileLabels(opened, LabelTable(labels, label_column, str(path)))
+    if patterns:
+        opened = FileLabels.of(opened, patterns)
     return opened if marks is None else cast("Source", marked(opened, str(marks)))
 
 
@@ -200,7 +211,7 @@ def _kind_of_file(path: Path) -> str:
         return "coco"
     if kind.source == "records":
         return _kind_of_records(path)
-    if kind.name in ("csv", "tsv") and has_boxes(_header(path)):
+    if kind.name in ("csv", "tsv") and has_boxes(header_of(path)):
         return "boxes"
     return kind.source
 
@@ -210,13 +221,6 @@ def _kind_of_records(path: Path) -> str:
     if what is not None and what != ELWC:
         refuse_others(path)
     return "elwc" if what == ELWC else "records"
-
-
-def _header(path: Path) -> list[str]:
-    """The names in the first line of a table."""
-    with open_named(path) as file:
-        first = file.read(1 << 14).split(b"\n")[0].decode("utf-8-sig", errors="replace").strip()
-    return [name.strip("\"' ") for name in re.split(r"[,;\t|]", first)]
 
 
 def _kind_by_bytes(path: Path) -> str:
@@ -259,12 +263,9 @@ def _kind_of_folder(folder: Path) -> str:
         return "huggingface"
     if has_manifest(folder):
         return "records"
-    if coco_files(folder):
-        return "coco"
-    if is_voc(folder):
-        return "voc"
-    if is_yolo(folder):
-        return "yolo"
+    annotated = _kind_of_annotations(folder)
+    if annotated is not None:
+        return annotated
     names = [name for name in islice(names_below(folder), _LOOKED_AT) if not name.startswith((".", "_"))]
     if not names:
         raise FileProblem(folder, "there are no files in this folder")
@@ -280,12 +281,45 @@ def _kind_of_folder(folder: Path) -> str:
         if found in ("images", "table", "text") and kinds.get("images", 0) * 2 >= kinds[found]:
             _refuse_unread_annotations(folder)
         return found
-    shown = ", ".join(sorted(set(names))[:3])
-    raise FileProblem(
-        folder,
-        f"there is nothing in this folder that bushel reads: {shown}",
-        help=["bushel looked for images, texts, sounds, videos, tables, TFRecords and tars."],
-    )
+    raise _nothing_read(folder, names)
+
+
+def _nothing_read(folder: Path, names: list[str]) -> FileProblem:
+    """What the files of a folder are by their bytes, and the option that reads them, if no suffix is known."""
+    suffixes = sorted({Path(name).suffix for name in names if Path(name).suffix})
+    found: dict[str, str] = {}
+    for path in paths_below(folder):
+        if len(found) < _LOOKED_INTO_FILES and path.suffix not in found and path.name[0] not in "._":
+            found[path.suffix] = what_is(_head(path)[:512]) or "something unknown"
+    shown = ", ".join(f"{suffix or 'no suffix'} is {what}" for suffix, what in sorted(found.items())[:3])
+    help = ["bushel looked for images, texts, sounds, videos, tables, TFRecords and tars."]
+    if suffixes and all(what in ("plain text", "JSON text") for what in found.values()):
+        help = [f"If each file is a text: --kind text --set suffixes={','.join(suffixes)}"]
+        if len(suffixes) > 1:
+            pattern = r"name:.*\.(\w+)"
+            help.append(f"If the suffix is the class, then also: --label '{pattern}'")
+    return FileProblem(folder, f"there is nothing in this folder whose suffix bushel knows: {shown}", help=help)
+
+
+def _kind_of_annotations(folder: Path) -> str | None:
+    """The source that reads what is written beside images about them; None if no such file is known."""
+    if coco_files(folder):
+        return "coco"
+    if _has_images(folder):
+        if find_tool(folder) is not None:
+            return "annotated"
+        if box_tables(folder):
+            return "boxes"
+    if is_voc(folder):
+        return "voc"
+    if is_yolo(folder):
+        return "yolo"
+    pair = find_mask_pair(folder)
+    return "masks" if pair is not None and pair.is_certain else None
+
+
+def _has_images(folder: Path) -> bool:
+    return any(is_file_of("images", name) for name in islice(names_below(folder), _LOOKED_AT))
 
 
 def _refuse_unread_annotations(folder: Path) -> None:
@@ -300,13 +334,13 @@ def _refuse_unread_annotations(folder: Path) -> None:
     lists = [path for path in others if path.suffix.lower() == ".json" and path.stem not in images]
     unread = beside or [path for path in sorted(lists)[:_LOOKED_INTO_FILES] if _has(_LISTED, path)]
     if not unread:
-        if (masks := _mask_folder(paths)) is not None:
+        if (pair := find_mask_pair(folder)) is not None:
             raise FileProblem(
                 folder,
-                f"{masks.name!r} looks like masks: its images have few levels, and the same names as those beside it",
+                f"{pair.masks!r} looks like masks: its images have few levels, and the same names as {pair.images!r}",
                 help=[
+                    f"To take them as masks: --kind masks --set images={pair.images} --set masks={pair.masks}",
                     "To take folders for classes, masks too: --kind images",
-                    f"To leave the masks out, build from the folder beside {masks.name!r}.",
                 ],
             )
         return
@@ -351,23 +385,6 @@ def _is_annotation(path: Path) -> bool:
         _BOX_LINES.fullmatch(line) and sum(part[:1].isdigit() for part in re.split(rb"[ ,]+", line.strip())) >= 4
         for line in lines
     )
-
-
-def _mask_folder(paths: list[Path]) -> Path | None:
-    """The folder whose images have few levels and the names of those in another folder; None if there is none."""
-    folders: dict[Path, dict[str, Path]] = {}
-    for path in paths:
-        if is_file_of("images", path.name):
-            folders.setdefault(path.parent, {})[path.stem] = path
-    if len(folders) != 2:
-        return None
-    (one, mine), (other, theirs) = folders.items()
-    common = sorted(mine.keys() & theirs.keys())
-    if len(common) * 10 < 9 * max(len(mine), len(theirs)):
-        return None
-    levels = [[count_levels(read_named(own[name])) for name in common[:4]] for own in (mine, theirs)]
-    few = [all(count is not None and count <= _FEW_LEVELS for count in found) for found in levels]
-    return {(True, False): one, (False, True): other}.get((few[0], few[1]))
 
 
 def _kind_of_bare(folder: Path) -> str | None:

@@ -42,6 +42,7 @@ __all__ = [
     "fingerprint_of",
     "fingerprint_of_arrays",
     "options_of",
+    "paths_named",
     "recipe_table",
 ]
 
@@ -150,6 +151,10 @@ class Source(ABC):
     def read_undecoded(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """The same for a reader that decodes all of every image itself, and so finds damaged ones on the way."""
         return self.read(partition, rows)
+
+    def kept_inside(self) -> Source:
+        """The same source, which refuses rows that name files outside its folder."""
+        return self
 
     @abstractmethod
     def locate(self, partition: int, row: int) -> str:
@@ -426,3 +431,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [_plain(inner) for inner in value]
     return value
+
+
+WALKED = ("path", "labels", "marks")  # options that name what is read as a whole, with the links in it
+NAMED = (*WALKED, "image_root", "images")  # and those that name where something else is found
+
+
+def paths_named(table: Mapping[str, Any], names: Sequence[str] = NAMED) -> list[Path]:
+    """The files, folders and patterns that the table of a source names."""
+    named = [table.get(name) for name in names]
+    texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
+    return [as_path(text) for text in texts if isinstance(text, str | PathLike)]

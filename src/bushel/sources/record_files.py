@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, join_sparse, take
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
-from bushel.data.splits import split_of_shard_file
+from bushel.data.splits import splits_of_shards
 from bushel.errors import Fault, FileProblem, MissingName, SchemaMismatch, fault_words
 from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, leave_out_empty, open_file, parse_elwc
 from bushel.records.index import StaleIndex, load_index
@@ -147,7 +147,8 @@ class RecordSource(Source):
         stated: dict[str, str] = {}
         if self.manifest is not None:
             stated = {shard.path: name for name, split in self.manifest.splits.items() for shard in split.shards}
-        return tuple(stated.get(Path(file).name) or split_of_shard_file(Path(file)) for file in self.files)
+        named = splits_of_shards([Path(file) for file in self.files])
+        return tuple(stated.get(Path(file).name) or split for file, split in zip(self.files, named, strict=True))
 
     @cached_property
     def short_names(self) -> list[str]:

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.schema import Feature
 from bushel.errors import FileProblem, MissingName
 from bushel.sources.tables.table import TableSource
 
-__all__ = ["Cleaning", "SeriesRows", "clean_rows", "collect_rows"]
+__all__ = ["Cleaning", "SeriesRows", "clean_rows", "collect_rows", "holds_dates"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -126,7 +127,7 @@ def _collect(table: TableSource, names: Names, wanted: list[str], path: Path) ->
     codes: dict[str, list[Any]] = {"series": [], "label": [], "split": []}
     counted: Counter[str] = Counter()
     label_is_text = names.label is not None and table.schema()[names.label].dtype == "str"
-    are_dates = table.schema()[names.time].dtype == "str"
+    are_dates = holds_dates(table.schema()[names.time])
     with path.open("wb") as file:
         for partition in range(table.partitions()):
             columns = table.list(partition, list(dict.fromkeys(wanted))).columns
@@ -165,6 +166,11 @@ def _collect(table: TableSource, names: Names, wanted: list[str], path: Path) ->
         are_dates,
         counted=+counted,
     )
+
+
+def holds_dates(feature: Feature) -> bool:
+    """Whether a column of times holds dates, be it as text, and no numbers."""
+    return feature.dtype == "str" or feature.meaning == "date"
 
 
 def _times(column: Column, name: str, where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -19,7 +19,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers, Nearby, do_all, map_in_threads
-from bushel.sources.folders import ClassFolder, FolderSource, as_keys
+from bushel.sources.folders import ClassFolder, FileList, FolderSource, as_keys, files_of, walk_or_take
 from bushel.sources.in_memory import number_keys
 from bushel.sources.protocol import Block, Listing, Reads, Refused, Source, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables.table_files import Part, part_bytes
@@ -340,19 +340,23 @@ def text(
     class_folder: Annotated[
         ClassFolder, "Which folder of a path names the class (none: there are no classes)"
     ] = "first",
+    suffixes: Annotated[Sequence[str], "Suffixes of files in a folder that are text, besides .txt, .text and .md"] = (),
     helpers: Helpers = None,
 ) -> TextFolderSource | LineSource:
     """Take a sample from each text file below a folder, or from each line of one file.
 
-    In a folder, `.txt`, `.text` and `.md` files and those without a suffix are text, and folders give classes and
-    splits as for `images`. The encoding is UTF-8, or as the byte order mark says, or the one declared; text that is
-    not in it is refused with its line.
+    In a folder, `.txt`, `.text` and `.md` files, those without a suffix and those with one of `suffixes` are text, and
+    folders give classes and splits as for `images`. The encoding is UTF-8, or as the byte order mark says, or the one
+    declared; text that is not in it is refused with its line.
     """
     given = locals()
     check_values(text, given)
     recipe = recipe_table(text, str(path), given)
     if as_path(path).is_dir():
-        source = TextFolderSource(path=str(path), class_folder=class_folder, recipe=recipe, encoding=encoding)
+        more = tuple(suffix.lower() for suffix in suffixes)
+        source = TextFolderSource(
+            path=str(path), class_folder=class_folder, recipe=recipe, encoding=encoding, suffixes=more
+        )
         source.look(helpers)
         if not len(source.files):
             raise FileProblem(path, "there are no text files in this folder")
@@ -372,6 +376,12 @@ def _why_not_text(data: bytes, encoding: str) -> tuple[str, str]:
         return "", f"line {line}: byte 0x{data[error.start]:02x} is not {encoding.upper()}"
 
 
+def _but_texts(suffixes: tuple[str, ...], name: bytes) -> str | None:
+    """Leave out what is not text: by its suffix."""
+    is_named = bool(suffixes) and name.lower().endswith(tuple(suffix.encode() for suffix in suffixes))
+    return None if is_named else files_of("text")(name)
+
+
 @dataclass(eq=False, kw_only=True)
 class TextFolderSource(FolderSource):
     """Samples from text files; reads at random, in one partition."""
@@ -379,6 +389,11 @@ class TextFolderSource(FolderSource):
     reads: ClassVar[Reads] = "random"
     takes = "text"
     encoding: str | None
+    suffixes: tuple[str, ...] = ()
+
+    def find_files(self, helpers: Helpers = None) -> FileList:
+        """Look for the texts."""
+        return walk_or_take(as_path(self.path), partial(_but_texts, self.suffixes), helpers)
 
     def partitions(self) -> int:
         """One."""

@@ -41,7 +41,9 @@ from bushel.sources.series_rows import (
     SeriesRows,
     clean_rows,
     collect_rows,
+    holds_dates,
 )
+from bushel.sources.tables.readings import MissingValues
 from bushel.sources.tables.table import Format, TableSource, table
 from bushel.storage import AnyPath
 
@@ -144,6 +146,7 @@ def series(
     format: Annotated[Format | None, "Format of the files (default: found from their bytes and names)"] = None,
     encoding: Annotated[str | None, "Text encoding (default: UTF-8, or as the byte order mark says)"] = None,
     delimiter: Annotated[str | None, "Character between the values of a row (default: found)"] = None,
+    missing_values: MissingValues = None,
     helpers: Helpers = None,
 ) -> SeriesSource:
     """Take a sample from each window of `length` rows of a series, a window every `stride` rows.
@@ -162,7 +165,14 @@ def series(
     how = Cleaning(gap, every, resample, duplicates, missing, _ranges(ranges or {}), outside)
     _check(length, stride, how)
     given = as_given(paths)
-    rows = table(given, format=format, encoding=encoding, delimiter=delimiter, helpers=helpers)
+    rows = table(
+        given,
+        format=format,
+        encoding=encoding,
+        delimiter=delimiter,
+        missing_values=missing_values,
+        helpers=helpers,
+    )
     names = _names(rows, time, series, columns, label)
     recipe = recipe_table(_SERIES, given, arguments | {"ranges": how.ranges}, first=("time", "length"))
     cut = _Cut(length, stride or length, label_from, time_split if time_split else None, stack, times)
@@ -199,12 +209,16 @@ def _names(rows: TableSource, time: str, series: str | None, columns: Any, label
     others = [
         name
         for name, feature in features.features.items()
-        if feature.dtype in ("int64", "float32") and feature.shape == () and name not in (time, series, label, split)
+        if _is_number(feature) and name not in (time, series, label, split)
     ]
     sensors = tuple(columns if columns is not None else others)
     if not sensors:
         raise FileProblem(rows.files[0], "no column of numbers is left for the sensors")
     return Names(time, series, sensors, label, split)
+
+
+def _is_number(feature: Feature) -> bool:
+    return feature.dtype in ("int64", "float32") and feature.shape == () and not feature.meaning
 
 
 @dataclass(frozen=True)
@@ -235,7 +249,7 @@ class SeriesSource(Source):
         self.cut = cut
         self.recipe = recipe
         self.label_feature = table.schema()[names.label] if names.label else None
-        self.are_dates = table.schema()[names.time].dtype == "str"
+        self.are_dates = holds_dates(table.schema()[names.time])
         self.counted: dict[str, int] = {}
         self.print = fingerprint_of(table.files, recipe)
         self.where = table.files[0]
@@ -345,7 +359,7 @@ class SeriesSource(Source):
             features = {name: Feature(dtype="float32", shape=(length,)) for name in sensors}
         if self.cut.times:
             kind = "float64" if self.data["times"].dtype == np.float64 else "int64"
-            features["time"] = Feature(dtype=kind, shape=(length,))
+            features["time"] = Feature(dtype=kind, shape=(length,), meaning="date" if self.are_dates else "")
         if self.names.label is not None and self.label_feature is not None:
             dtype = "float32" if self.cut.label_from == "mean" else self.label_feature.dtype
             features[self.names.label] = Feature(dtype=dtype)

@@ -12,6 +12,7 @@ from bushel.storage.cache import local_copy as local_copy
 from bushel.storage.cache import map_array as map_array
 from bushel.storage.doors import check_own_folder as check_own_folder
 from bushel.storage.doors import empty_folder as empty_folder
+from bushel.storage.doors import lines_inside as lines_inside
 from bushel.storage.doors import make_own_folder as make_own_folder
 from bushel.storage.doors import name_for_library as name_for_library
 from bushel.storage.doors import open_inside as open_inside
@@ -50,6 +51,12 @@ from bushel.storage.listing import sibling as sibling
 from bushel.storage.listing import sizes_in as sizes_in
 from bushel.storage.listing import tfds_folder as tfds_folder
 from bushel.storage.listing import witnesses as witnesses
+from bushel.storage.reach import LINKS_OUT as LINKS_OUT
+from bushel.storage.reach import NAMED_OUT as NAMED_OUT
+from bushel.storage.reach import check_inside as check_inside
+from bushel.storage.reach import links_out as links_out
+from bushel.storage.reach import read_below as read_below
+from bushel.storage.reach import refuse_links_out as refuse_links_out
 from bushel.storage.trust import data_folders as data_folders
 from bushel.storage.trust import is_data as is_data
 from bushel.storage.whole_files import Status as Status

@@ -29,6 +29,7 @@ __all__ = [
     "check_own_folder",
     "descriptor_inside",
     "empty_folder",
+    "lines_inside",
     "make_own_folder",
     "name_for_library",
     "open_inside",
@@ -45,6 +46,7 @@ _BENEATH, _NO_MAGIC_LINKS = 0x08, 0x02
 _UNDECIDED = (errno.ENOSYS, errno.EPERM, errno.EXDEV, errno.ELOOP, errno.EAGAIN, errno.E2BIG, errno.EINVAL)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(/|$)|://")
 _LONGEST = 255  # bytes of a name, on every file system
+_LONGEST_LINE = 1 << 20  # bytes
 _LARGEST = 0x7FFFF000  # bytes of a sample: what one read returns
 
 _SPECIAL = {
@@ -142,6 +144,18 @@ def read_inside(root: Path, name: str) -> bytes:
     """All bytes of a file below a folder."""
     with open_inside(root, name) as file:
         return file.read() if isinstance(root, ObjectPath) else _whole(file, root / name)
+
+
+def lines_inside(root: Path, name: str) -> Iterator[bytes]:
+    """The lines of a file below a folder; of a line that does not end, its beginning."""
+    held = b""
+    with open_inside(root, name) as file:
+        while piece := file.read(_LONGEST_LINE):
+            *lines, held = (held + piece).split(b"\n")
+            yield from lines
+            held = held[:_LONGEST_LINE]
+    if held:
+        yield held
 
 
 def _whole(file: IO[bytes], path: Path) -> bytes:

@@ -93,12 +93,12 @@ class FileKind(NamedTuple):
 
 
 KINDS = (
-    FileKind("jpeg", "a JPEG image", "images", (".jpg", ".jpeg", ".jpe", ".jfif"), rb"\xff\xd8\xff", 1),
-    FileKind("png", "a PNG image", "images", (".png",), rb"\x89PNG\r\n\x1a\n", 2),
+    FileKind("jpeg", "a JPEG image", "images", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), rb"\xff\xd8\xff", 1),
+    FileKind("png", "a PNG image", "images", (".png", ".apng"), rb"\x89PNG\r\n\x1a\n", 2),
     FileKind("gif", "a GIF image", "images", (".gif",), rb"GIF8", 3),
-    FileKind("bmp", "a BMP image", "images", (".bmp",), rb"BM.{4}\0\0\0\0", 5),
+    FileKind("bmp", "a BMP image", "images", (".bmp", ".dib"), rb"BM.{4}\0\0\0\0", 5),
     FileKind("webp", "a WebP image", "images", (".webp",), rb"RIFF.{4}WEBP", 4),
-    FileKind("tiff", "a TIFF image", "images", (".tif", ".tiff"), rb"II\*\0|MM\0\*", 6),
+    FileKind("tiff", "a TIFF image", "images", (".tif", ".tiff"), rb"II[*+]\0|MM\0[*+]", 6),
     FileKind(
         "other image",
         "an image in a format that bushel does not read",
@@ -131,6 +131,9 @@ KINDS = (
         (".m4a", ".aac", ".aif", ".aiff", ".aifc", ".au", ".snd", ".gsm", ".wma", ".amr"),
     ),
     FileKind("excel", "an Excel file", "excel", (".xlsx", ".xlsm")),
+    FileKind(
+        "ole", "an Excel or Word file of before 2007 (save it as .xlsx)", magic=rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+    ),
     FileKind("zip", "a zip archive", magic=rb"PK\x03\x04"),
     FileKind("hdf5", "an HDF5 file", "arrays", (".h5", ".hdf5"), magic=rb"\x89HDF\r\n\x1a\n"),
     FileKind("bzip2", "a bzip2 stream", magic=rb"BZh"),

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.errors import BushelError
 
-__all__ = ["FileName", "FileNames", "fold_name", "is_plain_name", "name_each", "plain_name"]
+__all__ = ["FileName", "FileNames", "fold_name", "is_plain_name", "name_each", "plain_name", "refuse_alike"]
 
 FileName = NewType("FileName", str)  # made here, and what names of files are made of
 
@@ -48,6 +49,16 @@ def _is_ignored(char: str) -> bool:
     """Whether a file system may forget a character: those that join, select or are not seen."""
     is_unseen = "\ufe00" <= char <= "\ufe0f" or char in "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
     return is_unseen or unicodedata.category(char) in ("Cf", "Cc")
+
+
+def refuse_alike(splits: Iterable[str]) -> None:
+    """Refuse splits whose shards would be one file on a system that folds names, as most laptops do."""
+    seen: dict[str, str] = {}
+    for name in splits:
+        other = seen.setdefault(fold_name(name), name)
+        if other != name:
+            what = f"the splits {other!r} and {name!r} would have the same files where upper and lower case are one"
+            raise BushelError(what, help=["Give them one name in the source, or names that differ by more than case."])
 
 
 def is_plain_name(text: str) -> bool:

@@ -241,7 +241,16 @@ def _in_known_folders(path: Path) -> list[Path]:
     described = tfds_folder(path)
     if described is not None:
         return _files_of(described)
-    return _in_known_folders(inside[0]) if len(inside) == 1 else []
+    if len(inside) == 1:
+        return _in_known_folders(inside[0]) or _records_in(inside)
+    return _records_in(inside)
+
+
+def _records_in(folders: list[Path]) -> list[Path]:
+    """The TFRecords right in these folders, such as `train` and `val`; none if one of them is a dataset of its own."""
+    if any((folder / "dataset.json").is_file() for folder in folders):
+        return []
+    return [file for folder in folders for file in folder.iterdir() if has_record_name(file.name) and file.is_file()]
 
 
 def tfds_folder(path: Path) -> Path | None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urljoin, urlsplit
@@ -37,6 +37,7 @@ PIECE_BYTES = 4 << 20  # of a stream
 PAGE = 1000
 _CACHE_BYTES = 16 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_TAGS_ASKED = 3  # times, before an object counts as another
 _ATTEMPTS = 5  # around the few that the client makes for each request
 _RETRIES = {
     "max_retries": 6,
@@ -99,9 +100,7 @@ def get(key: Key, start: int, stop: int, etag: str = "") -> memoryview:
     options: dict[str, Any] = {"range": (start, stop)} | ({"if_match": etag} if etag else {})
 
     def whole() -> memoryview:
-        answer = obs.get(store, key.name, options=options)
-        if etag and (_quoted(answer.meta["e_tag"]) or etag) != etag:  # not every server heeds the condition
-            raise _changed(key)
+        answer = _get_same(key, etag, lambda: obs.get(store, key.name, options=options))
         data = memoryview(answer.bytes())
         if len(data) != stop - start:
             raise _ShortRead
@@ -120,9 +119,8 @@ def stream(key: Key, start: int, stop: int, status: Status) -> Iterator[memoryvi
         options: dict[str, Any] = {"if_match": etag} if etag else {}
         if (start, stop) != (0, status.size):  # a whole object costs some servers less than a range of it
             options["range"] = (start, stop)
-        answer = _ask(key, lambda options=options: obs.get(store, key.name, options=options))  # type: ignore[misc]
-        if etag and (_quoted(answer.meta["e_tag"]) or etag) != etag:
-            raise _changed(key)
+        ask = partial(obs.get, store, key.name, options=options)
+        answer = _ask(key, partial(_get_same, key, etag, ask))
         error: Exception = _ShortRead()
         try:
             for piece in answer.stream(min_chunk_size=PIECE_BYTES):
@@ -137,6 +135,15 @@ def stream(key: Key, start: int, stop: int, status: Status) -> Iterator[memoryvi
             if failed == _ATTEMPTS:
                 raise _in_words(key, error)
             time.sleep(_pause(failed))
+
+
+def _get_same(key: Key, etag: str, ask: Callable[[], Any]) -> Any:
+    """The answer about the object that `etag` names: not every server heeds the condition, and a tag may be wrong."""
+    for _ in range(_TAGS_ASKED):
+        answer = ask()
+        if not etag or (_quoted(answer.meta["e_tag"]) or etag) == etag:
+            return answer
+    raise _changed(key)
 
 
 def get_head(key: Key, most: int) -> bytes:

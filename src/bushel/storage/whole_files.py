@@ -25,7 +25,7 @@ from bushel import _native
 from bushel.errors import FileProblem
 from bushel.parallel import Ahead
 from bushel.storage import stores
-from bushel.storage.doors import name_for_library, open_named
+from bushel.storage.doors import name_for_library, open_named, read_named
 from bushel.storage.listing import AnyPath, as_path, similar_names
 from bushel.storage.objects import ObjectFile, ObjectPath, take_parked
 from bushel.storage.stores import Status
@@ -158,7 +158,7 @@ def read_head(path: Path, most: int) -> bytes:
     """The first bytes of a file, at most so many. Raises FileNotFoundError if there is no such file."""
     if isinstance(path, ObjectPath):
         return stores.get_head(path.key, most)
-    with path.open("rb", buffering=0) as file:
+    with open_named(path) as file:
         return file.read(most)
 
 
@@ -167,7 +167,7 @@ def read_if_there(path: Path) -> bytes | None:
     if not isinstance(path, ObjectPath) and not path.is_file():
         return None
     try:
-        return path.read_bytes()
+        return read_named(path)
     except FileNotFoundError:
         return None
 
@@ -227,7 +227,7 @@ def _raise(error: Exception) -> Any:
 def _read_small(path: Path, most_bytes: int | None) -> bytes:
     if most_bytes is not None and path.stat().st_size > most_bytes:
         raise ValueError(f"has more than {most_bytes >> 20} MiB")
-    return path.read_bytes()
+    return read_named(path)
 
 
 def read_together(folder: Path, names: tuple[Any, Any], sizes: Any, *, threads: int) -> Any:

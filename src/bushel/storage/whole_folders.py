@@ -99,6 +99,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+_RELEASED: set[str] = set()  # tokens of claims that this process could not remove
 BEAT = 10.0  # seconds after which a build renews its object
 PATIENCE = 35.0  # seconds without renewal after which a build counts as dead
 _LONG_AGO = 900.0  # seconds by which no two clocks differ
@@ -227,8 +228,13 @@ class Holding:
             return
         with self._lock, suppress(FileProblem, FileNotFoundError):
             found = None if self._is_lost else _read(self.path)
-            if found is not None and found[0].token == self.claim.token:
+            if found is None or found[0].token != self.claim.token:
+                return
+            try:
                 self.path.fresh().unlink()
+            except FileProblem:  # what stays there says that nobody renews it, although the process lives
+                _RELEASED.add(self.claim.token)
+                put_over(self.path.key, msgspec.json.encode(msgspec.structs.replace(self.claim, boot="")), found[1])
 
 
 def _read(path: ObjectPath) -> tuple[Claim, Status] | None:
@@ -248,6 +254,8 @@ def _lives(claim: Claim, status: Status) -> bool | None:
     None: only its next beat can tell. A number of a process says nothing outside its own table: in a container, every
     build is process 1.
     """
+    if claim.token in _RELEASED:
+        return False
     if (claim.boot, claim.processes) != (boot_of_machine(), _table_of_processes()):
         return False if time.time() - status.mtime_ns / 1e9 > _LONG_AGO else None
     if not _is_running(claim.process):

@@ -37,6 +37,7 @@ from bushel.transforms import (
     tokenise,
     window,
 )
+from bushel.transforms.interface import declared
 from bushel.transforms.texts import Clean, Tokenise
 
 __all__ = [
@@ -225,7 +226,7 @@ def _of_feature(transforms: list[Any], feature: str) -> tuple[Clean | None, Toke
     """The steps that clean the feature and split it into tokens."""
     cleaning: Clean | None = None
     for step in transforms:
-        if getattr(step, "feature", None) != feature:
+        if declared(step).feature != feature:
             continue
         if isinstance(step, clean):
             if cleaning is not None or step.form != "none" or step.strip_accents:
@@ -236,7 +237,7 @@ def _of_feature(transforms: list[Any], feature: str) -> tuple[Clean | None, Toke
             cleaning = step
         elif isinstance(step, tokenise):
             return cleaning, step
-        elif getattr(step, "out", None) is None:
+        elif declared(step).out is None:
             raise ValueError(f"transforms must only clean before they tokenise, for a Keras layer; got {step}")
     raise ValueError(f"transforms must hold a tokenise of {feature!r}, got {transforms}")
 
@@ -501,7 +502,7 @@ def chains_of(transforms: Sequence[Any]) -> list[FeatureChain]:
     for step in transforms:
         if not (type(step) is decode_image or type(step) in _OPERATIONS):
             raise ValueError(f'engine must be "native" for {type(step).__name__}: there are no TensorFlow ops for it')
-        target = getattr(step, "out", None) or step.feature
+        target = declared(step).out or step.feature
         last = next((chain for chain in reversed(chains) if step.feature in (chain.source, chain.target)), None)
         if last is not None and last.source == last.target == step.feature == target:
             last.steps.append(step)

@@ -14,7 +14,7 @@ from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch, missing_package
 from bushel.feeding.adapters import Fields, Request, fields_of, probe
 from bushel.reading import Pack, Pad
-from bushel.transforms.interface import Declaring
+from bushel.transforms.interface import Declaring, declared
 
 __all__ = [
     "as_graph",
@@ -89,8 +89,8 @@ def _declared(transforms: tuple[Any, ...]) -> dict[str, Feature]:
 
 def _changes(step: Any, name: str) -> bool:
     """Whether a transform or layout changes a feature; one that does not say which may change any."""
-    named = [getattr(step, field) for field in ("feature", "label", "out") if hasattr(step, field)]
-    return not named or isinstance(step, Pack) or name in named
+    touches = declared(step).touches
+    return touches is None or isinstance(step, Pack) or name in touches
 
 
 def _is_padded_to_longest(name: str, layout: tuple[Any, ...]) -> bool:

@@ -19,7 +19,7 @@ from bushel.reading.pipeline import FeedSettings
 from bushel.transforms import BatchTransform
 from bushel.transforms.canvas import Canvas, PaintJob
 from bushel.transforms.image import DecodeImage
-from bushel.transforms.interface import Draws, PaintedTransform
+from bushel.transforms.interface import DeclaredTransform, Draws, PaintedTransform, declared
 
 __all__ = ["DeviceImages", "Left", "divide"]
 
@@ -29,7 +29,7 @@ _PIXELS = 1024  # of one program of the kernel
 _GREY = (0.299, 0.587, 0.114)
 
 
-class Left(msgspec.Struct, frozen=True):
+class Left(DeclaredTransform, msgspec.Struct, frozen=True):
     """Stands for a transform that runs on the GPU later, so that the others keep their numbers, and their draws."""
 
     feature: str
@@ -50,7 +50,7 @@ def divide(settings: FeedSettings) -> tuple[FeedSettings, DeviceImages]:
     decoding = next((step for _, step in steps if isinstance(step, DecodeImage)), None)
     if decoding is None:
         raise ValueError('decode="cuda" must come with transforms=[decode_image(...), ...], got none that decodes')
-    own = [(number, step) for number, step in steps if getattr(step, "feature", None) == decoding.feature]
+    own = [(number, step) for number, step in steps if declared(step).feature == decoding.feature]
     for _, step in steps:
         if isinstance(step, BatchTransform):
             raise ValueError(f'decode="cuda" must not come with transforms of whole batches, got {step!r}')

@@ -36,6 +36,7 @@ from bushel.tensorflow.operations import Table, chains_of, transform_batch
 from bushel.tensorflow.tensors import load_tensorflow, parse_fn, value_dtype
 from bushel.training.predicting import TrainedModel, open_run
 from bushel.transforms import cast, decode_image, normalise, resize
+from bushel.transforms.interface import declared
 
 __all__ = ["FORMATS", "ExportedModel", "export_run"]
 
@@ -188,7 +189,7 @@ class _Server:
 
     def _raw_entry(self) -> _Entry:
         """Columns of raw samples: those of the source, taken through the transforms of the build."""
-        steps = [step for step in self.preparation.build if getattr(step, "feature", None) != self.contract.label]
+        steps = [step for step in self.preparation.build if declared(step).feature != self.contract.label]
         schema = self.contract.raw if steps and self.contract.raw is not None else self.contract.schema
         chains = chains_of(steps)
         made = {chain.target for chain in chains}

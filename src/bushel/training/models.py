@@ -287,15 +287,19 @@ def _call(function: Callable[..., Any], problem: Problem, where: str) -> Any:
         raise FileProblem(where, f"it failed: {type(error).__name__}: {error}") from error
 
 
-def ready_model(problem: Problem, train: Split) -> Any:
+def ready_model(problem: Problem, train: Split, *, is_linear: bool = False) -> Any:
     """A model for these inputs and this target, small enough to train from scratch."""
     keras = load_keras()
+    encoders = _LINEAR_ENCODERS if is_linear else _ENCODERS
     inputs, encoded = {}, []
     for given in problem.inputs:
+        if (given.kind or "number") not in encoders:
+            help = ["Leave --model out for a network, or choose other features with --columns."]
+            raise SchemaMismatch(f"a linear model does not take {given.kind}", at=given.name, help=help)
         inputs[given.name] = keras.Input(given.shape, dtype=given.dtype, name=_plain(given.name))
-        encoded.append(_ENCODERS[given.kind or "number"](keras, given, inputs[given.name], train))
+        encoded.append(encoders[given.kind or "number"](keras, given, inputs[given.name], train))
     joined = encoded[0] if len(encoded) == 1 else keras.layers.Concatenate()(encoded)
-    if any(given.kind in ("number", "category", "sparse") for given in problem.inputs):
+    if not is_linear and any(given.kind in ("number", "category", "sparse") for given in problem.inputs):
         joined = keras.layers.Dense(128, "relu")(joined)
         joined = keras.layers.Dropout(0.1)(joined)
         joined = keras.layers.Dense(64, "relu")(joined)
@@ -453,17 +457,33 @@ def _number(keras: Any, given: Input, x: Any, _: Split) -> Any:
 
 
 def _category(keras: Any, given: Input, x: Any, _: Split) -> Any:
-    """Code 0 is for values that train does not have. Integers need no lookup table, which few formats can hold."""
-    size = len(given.values) + 1
-    if given.dtype == "string":
-        codes = keras.layers.StringLookup(vocabulary=given.values)(x)
-    else:
-        is_value = keras.ops.equal(keras.ops.expand_dims(x, -1), np.array(given.values, np.int64))
-        found = keras.ops.argmax(keras.ops.cast(is_value, "int32"), axis=-1) + 1
-        codes = keras.ops.where(keras.ops.any(is_value, axis=-1), found, keras.ops.zeros_like(found))
+    """The code of a category; many have an embedding."""
+    size, codes = len(given.values) + 1, _codes(keras, given, x)
     if size <= 8:
         return keras.ops.one_hot(codes, size)
     return keras.layers.Embedding(size, min(32, size // 2))(codes)
+
+
+def _codes(keras: Any, given: Input, x: Any) -> Any:
+    """Code 0 is for values that train does not have. Integers need no lookup table, which few formats can hold."""
+    if given.dtype == "string":
+        return keras.layers.StringLookup(vocabulary=given.values)(x)
+    is_value = keras.ops.equal(keras.ops.expand_dims(x, -1), np.array(given.values, np.int64))
+    found = keras.ops.argmax(keras.ops.cast(is_value, "int32"), axis=-1) + 1
+    return keras.ops.where(keras.ops.any(is_value, axis=-1), found, keras.ops.zeros_like(found))
+
+
+def _one_hot(keras: Any, given: Input, x: Any, _: Split) -> Any:
+    return keras.ops.one_hot(_codes(keras, given, x), len(given.values) + 1)
+
+
+def _steps(keras: Any, given: Input, x: Any, _: Split) -> Any:
+    """All values of a series, standardised."""
+    if len(given.shape) == 1:
+        x = keras.layers.Reshape((*given.shape, 1))(x)
+    if given.mean:
+        x = keras.layers.Normalization(mean=given.mean, variance=np.square(given.std))(x)
+    return keras.layers.Flatten()(x)
 
 
 _ENCODERS = {
@@ -475,4 +495,10 @@ _ENCODERS = {
     "sparse": _sparse,
     "number": _number,
     "category": _category,
+}
+_LINEAR_ENCODERS = {
+    "series": _steps,
+    "sparse": lambda keras, given, x, train: x,  # noqa: ARG005
+    "number": _number,
+    "category": _one_hot,
 }

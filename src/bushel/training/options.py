@@ -23,8 +23,9 @@ KINDS = get_args(Kind)
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How to train. An option that is None is chosen from the data, and the choice is reported.
 
-    `model` is a function that makes a model, `FILE.py:FUNCTION`, a saved `.keras`, a name of `keras.applications`, or
-    `trees` for gradient-boosted trees.
+    `model` is a function that makes a model, `FILE.py:FUNCTION`, a saved `.keras`, a name of `keras.applications`,
+    `trees` for gradient-boosted trees, `linear`, or `network`, which fits the inputs. Without it, a table gets the best
+    of these three on the validation split, unless `epochs` or another option of networks is given.
     `kinds` overrides how features are fed. `class_weights` is `balanced`, `none` or the weight of each class by name.
     `augment` is a list such as `flip,rotate=15`, `light` or `none`. `early_stopping` is how many epochs may pass
     without a better score or loss on the validation split. Without `epochs`, there are enough for a thousand steps,
@@ -64,6 +65,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     preflight: bool = True
     ignore: tuple[str, ...] = ()  # rules that must not stop the run
     on_fault: Literal["raise", "skip", "replace"] = "raise"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether bushel makes the model, and it is a network (a linear model is one without hidden layers)."""
+        return self.model is None or (isinstance(self.model, str) and self.model in ("network", "linear"))
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the model is linear."""
+        return isinstance(self.model, str) and self.model == "linear"
 
     @property
     def is_trees(self) -> bool:

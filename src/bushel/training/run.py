@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from bushel.checking.rules.model_rules import look_at_model
 from bushel.checking.rules.run_rules import RunFacts
 from bushel.reading import Dataset
 from bushel.storage import AnyPath, as_path, on_disk, write_whole
+from bushel.training.contest import NETWORK, Score, beats, contest_words, rivals_of, score_on_val
 from bushel.training.inputs.splits import feed_of, some_records
 from bushel.training.loop.framework import Logs, settings_for
 from bushel.training.loop.loop import Boosting, Progress, Training
@@ -252,9 +254,43 @@ def train(
         with contextlib.closing(training.logs):
             training.tell = _telling(training, listener)
             training.run()
-        if training.state.lowest_epoch == training.state.epoch == setup.epochs and not training.is_perfect:
+        if not resume:
+            training = _best_of(training, options, listener)
+            run = _describe(training.setup) if training.setup is not setup else run
+            setup = training.setup
+        is_improving = training.state.lowest_epoch == training.state.epoch == setup.epochs
+        if is_improving and not training.ended_perfect and not setup.options.is_trees:
             listener.note("the validation loss was still falling in the last epoch: more --epochs may help (--resume)")
         return end_run(training, run, preflight, baselines)
+
+
+def _best_of(training: Training, options: Options, listener: Listener) -> Training:
+    """The run whose model does best on the validation split: this one, or that of another default model."""
+    setup, folder = training.setup, training.folder
+    runs: dict[str, Training] = {NETWORK: training}
+    scores: dict[str, Score] = {}
+    for name in rivals_of(setup, options):
+        scores = scores or {NETWORK: score_on_val(training)}
+        with tempfile.TemporaryDirectory() as elsewhere:  # a checkpoint of its own must not replace that of the run
+            rival = set_up(setup.splits.data, msgspec.structs.replace(options, model=name))
+            runs[name] = _training(rival, Path(elsewhere), resume=False)
+            with contextlib.closing(runs[name].logs):
+                runs[name].run()
+        scores[name] = score_on_val(runs[name])
+    if not scores:
+        return training
+    chosen = NETWORK
+    for name, score in scores.items():
+        chosen = name if beats(score, scores[chosen]) else chosen
+    best = runs[chosen]
+    best.setup.notes.append(contest_words(setup, scores, chosen))
+    listener.note(best.setup.notes[-1])
+    if best is not training:
+        make_folder(folder)
+        write_json(folder / RUN, msgspec.to_builtins(_describe(best.setup)))
+        best.folder, best.state.seconds = folder, training.state.seconds | best.state.seconds
+        best.checkpoint()
+    return best
 
 
 def _describe(setup: Setup) -> RunFile:

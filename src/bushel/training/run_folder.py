@@ -77,7 +77,7 @@ def begin_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
     check_own_folder(out / "logs")
     if resume:
         if not (out / CHECKPOINT).is_file():
-            raise FileProblem(out, "there is no checkpoint to continue from", help=["Start the run without resume."])
+            raise FileProblem(out, "there is no checkpoint to continue from", help=["Start the run without --resume."])
         return
     if out.exists() and not out.is_dir():
         raise FileProblem(out, "is a file, not a folder")
@@ -86,7 +86,7 @@ def begin_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
         raise FileProblem(
             out,
             "there is a run in this folder already",
-            help=["Use resume to continue it, or overwrite to replace it."],
+            help=["To continue it: --resume", "To start another one: --out RUN; overwrite replaces the old one."],
         )
 
 

@@ -20,7 +20,7 @@ from bushel.keras import as_array, load_keras
 from bushel.reading import Dataset
 from bushel.storage import AnyPath
 from bushel.training.inputs.augmentation import augmentation_of, usual_augmentation
-from bushel.training.inputs.choose import choose_inputs, choose_target, describe_inputs, describe_target
+from bushel.training.inputs.choose import choose_inputs, choose_target, describe_inputs, describe_target, sound_inputs
 from bushel.training.inputs.splits import Splits, open_splits, rows_of
 from bushel.training.loop.framework import is_tensorflow, strategy_of
 from bushel.training.loop.learner import Learner, label_form
@@ -71,7 +71,7 @@ class Setup:
     def _model_words(self) -> str:
         if self.options.is_trees:
             return "gradient-boosted trees"
-        name = "the default" if self.options.model is None else _name(self.options)
+        name = "the default" if self.options.model in (None, "network") else _name(self.options)
         return f"{name}, {self.learner.model.count_params():,} parameters"
 
     def _epoch_words(self) -> str:
@@ -114,11 +114,11 @@ def _but_what_trees_take(
     fitting = tuple(given.name for given in inputs if given.kind in KINDS)
     if options.columns is not None or len(fitting) in (0, len(inputs)):
         return chosen
-    preparation, notes = choose_inputs(splits, target.label, msgspec.structs.replace(options, columns=fitting))
-    left = [
-        f"{given.name!r} is left out: trees do not take {given.kind}" for given in inputs if given.kind not in KINDS
-    ]
-    return preparation, [*left, *notes]
+    preparation, _ = choose_inputs(splits, target.label, msgspec.structs.replace(options, columns=fitting))
+    others = {given.name: given.kind for given in inputs if given.kind not in KINDS}
+    left = [f"{name!r} is left out: trees do not take {kind}" for name, kind in others.items()]
+    # The notes of the first choice: the second one was given its columns, and so left nothing out.
+    return preparation, [*left, *(note for note in chosen[1] if not note.startswith(tuple(map(repr, others))))]
 
 
 def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Setup:
@@ -139,11 +139,11 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
     strategy = strategy_of(options)
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
         model = (
-            ready_model(problem, splits.train)
-            if options.model is None
+            ready_model(problem, splits.train, is_linear=options.is_linear)
+            if options.is_ready
             else custom_model(options.model, problem, options.weights)
         )
-        if options.model is not None or options.range is not None:
+        if not options.is_ready or options.range is not None:
             problem = Problem(_scaled(preparation, model, options, notes), target)
         x, labels = _first_rows(splits, problem, options)
         outputs = _called(model, x, options)
@@ -202,17 +202,17 @@ def _with_length(options: Options, records: int) -> Options:
     each = max(1, -(-records // options.batch_size))
     epochs = min(_MOST_EPOCHS, max(_LEAST_EPOCHS, -(-_STEPS // each)))
     patience = options.early_stopping or max(_LEAST_PATIENCE, -(-_PATIENCE // each))
-    schedule = options.schedule or ("cosine" if options.model is None else "constant")
+    schedule = options.schedule or ("cosine" if options.is_ready else "constant")
     return msgspec.structs.replace(options, epochs=epochs, early_stopping=patience, schedule=schedule)
 
 
 def _augmentation(splits: Splits, preparation: Preparation, options: Options, notes: list[str]) -> tuple[Any, ...]:
     """The changes asked for; for a default model, those that are usual."""
-    usual = None if options.model is not None else usual_augmentation(len(splits.train), preparation)
+    usual = None if not options.is_ready else usual_augmentation(len(splits.train), preparation)
     if options.augment is None and usual is not None:
-        notes.append(
-            f"there are few images, so they are changed at random in training: {usual} (--augment none turns this off)"
-        )
+        are_sounds = sound_inputs(preparation) >= {given.name for given in preparation.inputs if given.kind == "image"}
+        what = "sounds, so their mel features" if are_sounds else "images, so they"
+        notes.append(f"there are few {what} are changed at random in training: {usual} (--augment none turns this off)")
     return augmentation_of(options.augment or usual, preparation)
 
 

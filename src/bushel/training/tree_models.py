@@ -18,7 +18,7 @@ from bushel.training.models import Compiled
 from bushel.training.options import Options
 from bushel.training.predictions import Predictor
 
-__all__ = ["KINDS", "ROUNDS", "Booster", "tree_options"]
+__all__ = ["KINDS", "ROUNDS", "Booster", "is_for_network", "tree_options"]
 
 Array = NDArray[Any]
 ROUNDS = 10  # of boosting, in each epoch
@@ -31,6 +31,12 @@ _NEVER = -30.0  # the score of a class that train does not have
 _WORTH_THREADS = 1_000_000  # values of a table
 _CHECKED = 1000  # rows whose scores are compared with scikit-learn's
 _OF_NETWORKS = ("weights", "schedule", "warmup", "optimiser", "precision", "augment", "strategy", "checkpoint_every")
+
+
+def is_for_network(options: Options) -> bool:
+    """Whether an option was given that only networks have."""
+    default = Options()
+    return options.loss is not None or any(getattr(options, name) != getattr(default, name) for name in _OF_NETWORKS)
 
 
 def tree_options(options: Options) -> Options:

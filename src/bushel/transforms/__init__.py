@@ -22,6 +22,7 @@ from bushel.transforms.augment import random_shift as random_shift
 from bushel.transforms.augment import rotate as rotate
 from bushel.transforms.augment import saturation as saturation
 from bushel.transforms.by_name import trust as trust
+from bushel.transforms.calendar_parts import date_parts as date_parts
 from bushel.transforms.chain import apply_all as apply_all
 from bushel.transforms.classes import encode as encode
 from bushel.transforms.classes import multi_hot as multi_hot
@@ -41,6 +42,7 @@ from bushel.transforms.image import decode_image as decode_image
 from bushel.transforms.image import resize as resize
 from bushel.transforms.interface import BatchTransform as BatchTransform
 from bushel.transforms.interface import ColumnTransform as ColumnTransform
+from bushel.transforms.interface import DeclaredTransform as DeclaredTransform
 from bushel.transforms.interface import Draw as Draw
 from bushel.transforms.interface import Fit as Fit
 from bushel.transforms.interface import Fittable as Fittable
@@ -66,3 +68,11 @@ from bushel.transforms.text_vectors import tfidf as tfidf
 from bushel.transforms.texts import clean as clean
 from bushel.transforms.texts import tokenise as tokenise
 from bushel.transforms.texts import tokenise_file as tokenise_file
+
+# The American spellings. Written out, so that editors and type checkers know them; a test compares them with the table.
+bucketize = bucketise
+convert_color = convert_colour
+normalize = normalise
+standardize = standardise
+tokenize = tokenise
+tokenize_file = tokenise_file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -17,15 +17,16 @@ from bushel.errors import MissingName, SchemaMismatch
 from bushel.pixels.codecs import Move, as_pixels, full_of, resize_pixels
 from bushel.transforms.canvas import Canvas
 from bushel.transforms.image import cut_canvas, cut_sample, follow_rotation, moved_sample
-from bushel.transforms.interface import Draw, Draws, image_of
+from bushel.transforms.interface import EVERY_ENGINE, DeclaredTransform, Draw, Draws, Engine, image_of
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]], np.float32)
 
 
-class RandomFlip(msgspec.Struct, frozen=True, tag="random_flip"):
+class RandomFlip(DeclaredTransform, msgspec.Struct, frozen=True, tag="random_flip"):
     """Flip images left to right half of the time; with `vertical`, also upside down half of the time."""
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     vertical: bool = False
     masks: tuple[str, ...] = ()
@@ -48,9 +49,10 @@ class RandomFlip(msgspec.Struct, frozen=True, tag="random_flip"):
         return canvas.flip(down & self.vertical, across)
 
 
-class RandomCrop(msgspec.Struct, frozen=True, tag="random_crop"):
+class RandomCrop(DeclaredTransform, msgspec.Struct, frozen=True, tag="random_crop"):
     """A random part of the image of this size."""
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     height: int
     width: int
@@ -67,9 +69,10 @@ class RandomCrop(msgspec.Struct, frozen=True, tag="random_crop"):
         return cut_canvas(canvas, self, lambda room: np.minimum((places * (room + 1)).astype(np.int64), room))
 
 
-class RandomShift(msgspec.Struct, frozen=True, tag="random_shift"):
+class RandomShift(DeclaredTransform, msgspec.Struct, frozen=True, tag="random_shift"):
     """Move the image by up to this share of its sides; what is at its edge fills the gap."""
 
+    engines: ClassVar[tuple[Engine, ...]] = ("sample", "core", "tensorflow")
     feature: str
     share: float = 0.125
     masks: tuple[str, ...] = ()
@@ -92,9 +95,10 @@ class RandomShift(msgspec.Struct, frozen=True, tag="random_shift"):
         return np.asarray((places * (2 * rooms + 1)).astype(np.int64) - rooms)
 
 
-class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
+class RandomResizedCrop(DeclaredTransform, msgspec.Struct, frozen=True, tag="random_resized_crop"):
     """A part of random size and aspect ratio, resized: the usual augmentation for ImageNet."""
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     height: int
     width: int
@@ -131,9 +135,10 @@ class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
         return canvas.resize(sizes, part=np.concatenate([corners, parts], axis=1))
 
 
-class Brightness(msgspec.Struct, frozen=True, tag="brightness"):
+class Brightness(DeclaredTransform, msgspec.Struct, frozen=True, tag="brightness"):
     """Lighter or darker by up to this share of the full range."""
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     most: float = 0.2
 
@@ -148,9 +153,10 @@ class Brightness(msgspec.Struct, frozen=True, tag="brightness"):
         return canvas.change(Change.BRIGHTNESS, full_of(np.dtype(np.uint8)) * draws.between(-self.most, self.most))
 
 
-class Contrast(msgspec.Struct, frozen=True, tag="contrast"):
+class Contrast(DeclaredTransform, msgspec.Struct, frozen=True, tag="contrast"):
     """Move colours away from or towards the mean of their channel, by a factor from 1 - most to 1 + most."""
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     most: float = 0.2
 
@@ -166,9 +172,10 @@ class Contrast(msgspec.Struct, frozen=True, tag="contrast"):
         return canvas.change(Change.CONTRAST, draws.between(1 - self.most, 1 + self.most))
 
 
-class Saturation(msgspec.Struct, frozen=True, tag="saturation"):
+class Saturation(DeclaredTransform, msgspec.Struct, frozen=True, tag="saturation"):
     """Move colours away from or towards grey, by a factor from 1 - most to 1 + most."""
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     most: float = 0.2
 
@@ -184,9 +191,10 @@ class Saturation(msgspec.Struct, frozen=True, tag="saturation"):
         return canvas.is_coloured and canvas.change(Change.SATURATION, draws.between(1 - self.most, 1 + self.most))
 
 
-class Hue(msgspec.Struct, frozen=True, tag="hue"):
+class Hue(DeclaredTransform, msgspec.Struct, frozen=True, tag="hue"):
     """Rotate colours by up to this share of the colour wheel, keeping lightness (Y of YIQ)."""
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     most: float = 0.05
 
@@ -212,9 +220,10 @@ def _turn_of_colours(share: float) -> NDArray[Any]:
     return np.asarray(np.linalg.inv(_TO_YIQ) @ turn @ _TO_YIQ)
 
 
-class Rotate(msgspec.Struct, frozen=True, tag="rotate"):
+class Rotate(DeclaredTransform, msgspec.Struct, frozen=True, tag="rotate"):
     """Rotate the image about its centre by up to this many degrees; `fill` comes in from outside."""
 
+    engines: ClassVar[tuple[Engine, ...]] = ("sample", "core")
     feature: str
     most: float = 15.0
     fill: int = 0
@@ -246,9 +255,10 @@ def _turned(pixels: NDArray[Any], angle: float, fill: int) -> NDArray[Any]:
     return np.array(picture.rotate(angle, Image.Resampling.BILINEAR, fillcolor=colour))
 
 
-class Cutout(msgspec.Struct, frozen=True, tag="cutout"):
+class Cutout(DeclaredTransform, msgspec.Struct, frozen=True, tag="cutout"):
     """Fill a random square with sides of this length with `fill`."""
 
+    engines: ClassVar[tuple[Engine, ...]] = ("sample", "core", "tensorflow")
     feature: str
     size: int
     fill: float = 0
@@ -272,7 +282,7 @@ class Cutout(msgspec.Struct, frozen=True, tag="cutout"):
         return canvas.change(Change.CUTOUT, np.concatenate([first, last, fill], axis=1))
 
 
-class Noise(msgspec.Struct, frozen=True, tag="noise"):
+class Noise(DeclaredTransform, msgspec.Struct, frozen=True, tag="noise"):
     """Add normal noise to every colour; the standard deviation is a share of the full range."""
 
     feature: str
@@ -303,13 +313,18 @@ brightness, contrast, saturation, hue, rotate, cutout = Brightness, Contrast, Sa
 noise = Noise
 
 
-class Mixup(msgspec.Struct, frozen=True, tag="mixup"):
+class Mixup(DeclaredTransform, msgspec.Struct, frozen=True, tag="mixup"):
     """Blend each row with another; labels become shares of `classes`."""
 
     feature: str
     label: str
     classes: int
     alpha: float = 0.2
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """The images and their labels."""
+        return (self.feature, self.label)
 
     def apply_batch(self, columns: dict[str, Column], draw: Draw) -> dict[str, Column]:
         """Blend the rows of a batch."""
@@ -324,13 +339,18 @@ class Mixup(msgspec.Struct, frozen=True, tag="mixup"):
         return {**columns, self.feature: mixed, self.label: _blend_labels(columns, self, partner, share)}
 
 
-class Cutmix(msgspec.Struct, frozen=True, tag="cutmix"):
+class Cutmix(DeclaredTransform, msgspec.Struct, frozen=True, tag="cutmix"):
     """Paste a rectangle of another image into each; labels become shares of `classes` by area."""
 
     feature: str
     label: str
     classes: int
     alpha: float = 1.0
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """The images and their labels."""
+        return (self.feature, self.label)
 
     def apply_batch(self, columns: dict[str, Column], draw: Draw) -> dict[str, Column]:
         """Paste parts of the rows of a batch into each other."""

@@ -14,12 +14,24 @@ from typing import Any
 import msgspec
 
 from bushel.errors import BushelError, nearest
+from bushel.spellings import british
 from bushel.storage import why_not_inside
-from bushel.transforms import augment, classes, encoded, fill_and_scale, image, numbers, sound, text_vectors, texts
-from bushel.transforms.interface import BatchTransform, Kept, Transform, allow_file, doubt_file
+from bushel.transforms import (
+    augment,
+    calendar_parts,
+    classes,
+    encoded,
+    fill_and_scale,
+    image,
+    numbers,
+    sound,
+    text_vectors,
+    texts,
+)
+from bushel.transforms.interface import BatchTransform, Kept, Transform, allow_file, declared, doubt_file
 
 NAME = "transform"
-_MODULES = (augment, classes, encoded, fill_and_scale, image, numbers, sound, text_vectors, texts)
+_MODULES = (augment, calendar_parts, classes, encoded, fill_and_scale, image, numbers, sound, text_vectors, texts)
 
 
 def _tag_of(kind: Any) -> str | None:
@@ -78,9 +90,9 @@ def _describe_transform(transform: Transform | BatchTransform) -> dict[str, Any]
     if isinstance(transform, msgspec.Struct):
         fields = {name: _plain(value) for name, value in msgspec.structs.asdict(transform).items()}
     else:
-        declared: Sequence[Any] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-        fields = {field.name: _plain(getattr(transform, field.name)) for field in declared}
-    if isinstance(transform, Kept) and getattr(transform, "is_given", False):
+        known: Sequence[Any] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        fields = {field.name: _plain(getattr(transform, field.name)) for field in known}
+    if isinstance(transform, Kept) and declared(transform).is_given:
         fields.pop("fitted", None)  # it comes from a file, which is named
     return {NAME: name_of(kind), **{name: value for name, value in fields.items() if value is not None}}
 
@@ -178,8 +190,8 @@ def _in_words(message: str) -> str:
 
 
 def _kind_named(name: str) -> Any:
-    if name in BUILT_IN:
-        return BUILT_IN[name]
+    if british(name) in BUILT_IN:
+        return BUILT_IN[british(name)]
     if name in _TRUSTED:
         return _TRUSTED[name]
     if ":" not in name:

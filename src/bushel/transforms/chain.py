@@ -44,7 +44,7 @@ from bushel.transforms.interface import (
     Kept,
     PaintedTransform,
     Transform,
-    is_in_core,
+    declared,
 )
 
 Columns: TypeAlias = dict[str, Any]
@@ -106,7 +106,7 @@ class Flow:
     def images(self, feature: str, steps: Sequence[Any]) -> Any:
         """The images of a feature; None if there are none, or if other features move with them."""
         names = set(self.columns) if self.samples is None else {name for sample in self.samples for name in sample}
-        follow = {name for step in steps for name in getattr(step, "masks", ())}
+        follow = {name for step in steps for name in declared(step).masks}
         if names & follow or any(name.startswith(f"{base_of(feature)}/object/") for name in names):
             return None
         if self.samples is not None:
@@ -203,7 +203,7 @@ class Chain:
 
     def without(self, feature: str) -> Chain:
         """All steps except those of a feature: the label may be missing."""
-        return replace(self, steps=tuple(step for step in self.steps if getattr(step[1], "feature", None) != feature))
+        return replace(self, steps=tuple(step for step in self.steps if declared(step[1]).feature != feature))
 
     def apply(self, sample: Sample, *, record: int = 0, epoch: int = 0, counted: Counter[str] | None = None) -> Sample:
         """One sample after all steps; `record` is its number or the hash of its key, from which transforms draw."""
@@ -233,8 +233,8 @@ class Chain:
         forms: dict[str, Any] = {}
         draw = Draw(self.seed, 0, record, 0, counted)
         for number, transform in self.steps:
-            feature = getattr(transform, "feature", None)
-            if isinstance(feature, str) and isinstance(data := sample.get(feature), bytes):
+            feature = declared(transform).feature
+            if isinstance(data := sample.get(feature), bytes):
                 forms[feature] = own_form(data, feature)
                 sample = {**sample, feature: decoded(data, feature, draw, "uint16" if is_wide(data) else "uint8")}
             sample = transform.apply(sample, replace(draw, step=number))
@@ -272,7 +272,7 @@ class Chain:
         if len(flow.kept):
             for number, transform in self.of_batches.steps:
                 columns = transform.apply_batch(columns, Draw(self.seed, epoch, int(numbers[0]), number))
-        changed = {getattr(transform, "feature", None) for _, transform in self.steps}
+        changed = {declared(transform).feature for _, transform in self.steps}
         others = {name: feature for name, feature in features.items() if name not in changed}
         return ChainRows(_as_declared(columns, others), flow.kept)
 
@@ -283,7 +283,7 @@ class Chain:
 
         If one of them fails, nothing is done: going sample by sample finds the record at fault.
         """
-        first = tuple(takewhile(lambda step: is_in_core(step[1]), self.steps))
+        first = tuple(takewhile(lambda step: declared(step[1]).in_core, self.steps))
         changed = self.cut(0, len(first)).apply_columns(columns, counted) if first else columns
         if changed is None or not first:
             return columns, features, self
@@ -309,12 +309,12 @@ class Chain:
     @cached_property
     def _painted(self) -> tuple[Step, ...]:
         """The steps that come first and that the core may do in one go: all of one image feature."""
-        feature = getattr(self.steps[0][1], "feature", "")
+        feature = declared(self.steps[0][1]).feature
         return tuple(takewhile(lambda step: _is_painted(step[1], feature), self.steps))
 
     def _paint(self, flow: Flow) -> int:
         """Let the core do as many steps as it can in one go; returns how many."""
-        own, feature = self._painted, getattr(self.steps[0][1], "feature", "")
+        own, feature = self._painted, declared(self.steps[0][1]).feature
         images = flow.images(feature, [step for _, step in own]) if own else None
         if images is None:
             return 0
@@ -379,7 +379,7 @@ def apply_all(transforms: Sequence[Transform], sample: Sample, *, seed: int = 0,
 
 def needs_fit(transform: Transform) -> bool:
     """Whether it still has to learn."""
-    return isinstance(transform, Fittable) and transform.fitted is None and not getattr(transform, "is_given", False)
+    return isinstance(transform, Fittable) and transform.fitted is None and not declared(transform).is_given
 
 
 class Layer(NamedTuple):
@@ -415,19 +415,16 @@ def check_features(transforms: Sequence[Transform], known: Iterable[str]) -> Non
         touches = touched(transform)
         if touches is None:  # it may make any feature
             return
-        feature = getattr(transform, "feature", None)
-        if isinstance(feature, str) and not any(f"{name}/".startswith(f"{feature}/") for name in names):
+        feature = declared(transform).feature
+        if feature and not any(f"{name}/".startswith(f"{feature}/") for name in names):
             raise MissingName("feature", feature, sorted(names), where=f"transform {name_of(type(transform))}")
         names |= touches
 
 
 def touched(transform: Transform) -> set[str] | None:
     """The features that a transform reads or writes; None if unknown."""
-    declared = getattr(transform, "touches", None)
-    if declared is not None:
-        return set(declared)
-    feature = getattr(transform, "feature", None)
-    return {feature} if isinstance(feature, str) else None
+    touches = declared(transform).touches
+    return None if touches is None else set(touches)
 
 
 def _overlap(some: set[str], others: set[str]) -> bool:
@@ -548,8 +545,8 @@ def keep(transforms: Sequence[Transform]) -> Keepsakes:
         named = {f"{place}-{name_of(type(transform)).rpartition(':')[2]}-{name}": data for name, data in files.items()}
         found.files.update(named)
         entry: dict[str, Any] = {"fitted": values}
-        feature = getattr(transform, "feature", None)
-        entry |= {"feature": feature} if isinstance(feature, str) else {}
+        feature = declared(transform).feature
+        entry |= {"feature": feature} if feature else {}
         digests = {name: hashlib.sha256(data).hexdigest() for name, data in named.items()}
         entry |= {"artifacts": digests} if digests else {}
         found.statistics[identity_of(place, transform)] = entry

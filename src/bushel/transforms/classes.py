@@ -16,7 +16,7 @@ from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, with_missing
 from bushel.data.samples import Sample
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.transforms.interface import Draw, Fit
+from bushel.transforms.interface import DeclaredTransform, Draw, Fit
 
 Name = str | int
 _MOST_CLASSES = 1 << 20
@@ -30,7 +30,7 @@ class Classes(msgspec.Struct, frozen=True):
     names: tuple[Name, ...]
 
 
-class _Coded(msgspec.Struct, frozen=True):
+class _Coded(DeclaredTransform, msgspec.Struct, frozen=True):
     """A transform of the categories of one feature, which are given or learned from the train split."""
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -46,12 +46,12 @@ from bushel.transforms.image import (
     size_names,
     sized,
 )
-from bushel.transforms.interface import Draw, image_of
+from bushel.transforms.interface import DeclaredTransform, Draw, Engine, image_of
 
 Form: TypeAlias = Literal["jpeg", "png", "webp", "raw"]
 
 
-class _Remade(msgspec.Struct, frozen=True):
+class _Remade(DeclaredTransform, msgspec.Struct, frozen=True):
     """A transform of encoded images that the core does for those that it knows."""
 
     @property
@@ -75,6 +75,7 @@ class ResizeEncoded(_Remade, frozen=True, tag="resize_encoded"):
     the same. See `resize` for `fit`, `kernel` and `antialias`.
     """
 
+    engines: ClassVar[tuple[Engine, ...]] = ("sample", "encoded")
     feature: str
     height: int
     width: int
@@ -147,6 +148,7 @@ class Reencode(_Remade, frozen=True, tag="reencode"):
     Images of 16 bits per channel are cut to 8 by a change, unless `dtype="uint16"`, for the forms "png" and "raw".
     """
 
+    engines: ClassVar[tuple[Engine, ...]] = ("sample", "encoded")
     feature: str
     form: Form
     quality: int | None = None  # of JPEG and WebP; None: 95
@@ -203,7 +205,7 @@ def _images_alone(columns: dict[str, Column], step: ResizeEncoded | Reencode) ->
     stated = [columns[name] for name in size_names(step.feature) if name in columns]
     is_plain = all(isinstance(size, np.ndarray) for size in stated)
     is_plain &= isinstance(columns.get(f"{base}/format", images), BytesColumn)
-    has_followers = any(name in getattr(step, "masks", ()) or name.startswith(f"{base}/object/") for name in columns)
+    has_followers = any(name in step.masks or name.startswith(f"{base}/object/") for name in columns)
     if not step.in_core or has_followers or not is_plain or not isinstance(images, BytesColumn):
         raise NotImplementedError("samples have to be changed one by one")
     return images
@@ -258,12 +260,13 @@ def _value(column: Any, row: int) -> Any:
 _SHOWS = 16  # of 255, by which pixels of a drawing differ at least
 
 
-class OnBackground(msgspec.Struct, frozen=True, tag="on_background"):
+class OnBackground(DeclaredTransform, msgspec.Struct, frozen=True, tag="on_background"):
     """Put an encoded image that has transparent pixels on a colour: it keeps its format, and has no alpha then.
 
     Other images stay as they are. Drawings that cannot be seen on this colour are counted.
     """
 
+    engines: ClassVar[tuple[Engine, ...]] = ("sample", "encoded")
     feature: str = "image"
     background: tuple[int, int, int] = WHITE
 
@@ -329,7 +332,7 @@ def _as_before(values: list[Any], column: Column) -> Column:
     return BytesColumn.of(values) if isinstance(column, BytesColumn) else np.asarray(values, np.asarray(column).dtype)
 
 
-class EncodeImage(msgspec.Struct, frozen=True, tag="encode_image"):
+class EncodeImage(DeclaredTransform, msgspec.Struct, frozen=True, tag="encode_image"):
     """Pixels, as they come from `decode_image` and others, to encoded bytes; uint16 to a PNG of 16 bits per channel."""
 
     feature: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.samples import Sample
 from bushel.errors import BushelError, SchemaMismatch
 from bushel.transforms.canvas import Canvas
-from bushel.transforms.interface import Draw, Draws, Fit
+from bushel.transforms.interface import DeclaredTransform, Draw, Draws, Engine, Fit
 from bushel.transforms.numbers import (
     Elementwise,
     Floats,
@@ -42,6 +42,7 @@ class Standardise(Elementwise, frozen=True, tag="standardise"):
     they are common to all values. NaN is not counted, and stays NaN.
     """
 
+    engines: ClassVar[tuple[Engine, ...]] = ("sample", "core")
     feature: str
     each: bool = True
     fitted: Moments | None = None
@@ -291,7 +292,7 @@ Value = float | int | str
 _DISTINCT = 1 << 20  # distinct values among which the most frequent is searched
 
 
-class Require(msgspec.Struct, frozen=True, tag="require"):
+class Require(DeclaredTransform, msgspec.Struct, frozen=True, tag="require"):
     """Refuse samples that lack the feature or have NaN in it."""
 
     feature: str
@@ -323,7 +324,7 @@ class Filling(msgspec.Struct, frozen=True):
     rank_error: float = 0.0  # of a median that is not exact
 
 
-class Fill(msgspec.Struct, frozen=True, tag="fill"):
+class Fill(DeclaredTransform, msgspec.Struct, frozen=True, tag="fill"):
     """Replace missing values by `value`, or by the mean, median or most frequent value of the train split.
 
     With `indicator`, the feature `FEATURE/missing` is 1 where something was filled in, otherwise 0. It is for features

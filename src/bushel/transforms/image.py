@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -31,7 +31,7 @@ from bushel.pixels.codecs import (
     to_channels,
 )
 from bushel.transforms.canvas import Canvas, Ints
-from bushel.transforms.interface import Draw, Draws, image_of, value_of
+from bushel.transforms.interface import EVERY_ENGINE, DeclaredTransform, Draw, Draws, Engine, image_of, value_of
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
@@ -154,7 +154,7 @@ DEPTHS = ("uint8", "uint16")
 WHITE = (255, 255, 255)
 
 
-class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
+class DecodeImage(DeclaredTransform, msgspec.Struct, frozen=True, tag="decode_image"):
     """Encoded bytes (JPEG, PNG, WebP and all that Pillow reads) to pixels, height x width x channels.
 
     Pixels are uint8: images with 16 bits per channel keep the upper 8, and a build counts them. With `dtype="uint16"`
@@ -165,6 +165,7 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
     decoded at half, quarter or eighth size, which is faster, but not exactly the same.
     """
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str = "image"
     channels: Literal[1, 3, 4] = 3
     at_least: tuple[int, int] | None = None
@@ -248,7 +249,7 @@ def bytes_of(sample: Sample, feature: str) -> bytes:
     return data
 
 
-class Resize(msgspec.Struct, frozen=True, tag="resize"):
+class Resize(DeclaredTransform, msgspec.Struct, frozen=True, tag="resize"):
     """Resize pixels. With `antialias`, every pixel counts when shrinking. Boxes and masks follow.
 
     `fit` says what to do if the aspect ratio differs: "stretch" changes it, "fit" makes the image smaller on one side,
@@ -256,6 +257,7 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
     "bilinear" as `tf.image.resize`, "area" as cv2's INTER_AREA, "bicubic" as Pillow's and `tf.image.resize`'s.
     """
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     height: int
     width: int
@@ -308,7 +310,7 @@ def check_size(step: Any) -> None:
     for name, words in (("fit", FITS), ("kernel", tuple(KERNELS))):
         if getattr(step, name, words[0]) not in words:
             raise ValueError(f"{name} must be one of {', '.join(words)}; got {getattr(step, name)!r}")
-    if isinstance(getattr(step, "masks", ()), str):
+    if isinstance(step.masks, str):
         raise ValueError(f"masks must be a list of features, got {step.masks!r}")
 
 
@@ -319,9 +321,10 @@ def moved_sample(sample: Sample, step: Any, move: Move, pixels: Any) -> Sample:
     return {**sample, **changed, **sized(sample, step.feature, shape), step.feature: pixels}
 
 
-class CenterCrop(msgspec.Struct, frozen=True, tag="center_crop"):
+class CenterCrop(DeclaredTransform, msgspec.Struct, frozen=True, tag="center_crop"):
     """The centre of the image; of two possible pixels, the upper or left one, as in Keras. Boxes and masks follow."""
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     height: int
     width: int
@@ -336,7 +339,7 @@ class CenterCrop(msgspec.Struct, frozen=True, tag="center_crop"):
         return cut_canvas(canvas, self, lambda room: room // 2)
 
 
-class ConvertColour(msgspec.Struct, frozen=True, tag="convert_colour"):
+class ConvertColour(DeclaredTransform, msgspec.Struct, frozen=True, tag="convert_colour"):
     """Pixels of 1, 3 or 4 channels to another number of them: grey by 0.299 R + 0.587 G + 0.114 B, as Pillow."""
 
     feature: str

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,11 @@ from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.transforms.canvas import Canvas
 
 _WORD = 2**64 - 1
+
+# What runs a transform of images: Python by the sample, the core by the batch (pixels, or encoded images), the ops of
+# TensorFlow, and a GPU by torch.
+Engine: TypeAlias = Literal["sample", "core", "encoded", "tensorflow", "cuda"]
+EVERY_ENGINE: tuple[Engine, ...] = ("sample", "core", "tensorflow", "cuda")  # those of pixels
 
 
 def note(counted: Counter[str] | None, what: str, count: int = 1) -> None:
@@ -118,6 +123,65 @@ class Transform(Protocol):
         ...
 
 
+class DeclaredTransform:
+    """What a transform may state about itself. bushel's own derive from it, and a class of yours may.
+
+    Each default is what is assumed of a transform that states nothing.
+    """
+
+    __slots__ = ()
+
+    feature: str = ""  # the feature that it changes, if it is one
+    out: str | None = None  # the feature that it writes, if that is another one
+    masks: tuple[str, ...] = ()  # features that move with the image
+    engines: ClassVar[tuple[Engine, ...]] = ("sample",)  # what can run it, with the same result
+
+    @property
+    def touches(self) -> tuple[str, ...] | None:
+        """The features that it reads or writes; None if it may be any."""
+        return (self.feature, self.out or self.feature) if self.feature else None
+
+    @property
+    def in_core(self) -> bool:
+        """Whether it changes columns with almost nothing done in Python, so that threads are good enough."""
+        return False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is nothing to learn, because the user gave it."""
+        return False
+
+    @property
+    def decodes(self) -> str:
+        """The feature whose images it decodes to the last pixel, so that damage is found on the way."""
+        return ""
+
+    @property
+    def always(self) -> tuple[str, ...]:
+        """The features that every sample has after it."""
+        return ()
+
+    @property
+    def encodes(self) -> Mapping[str, str]:
+        """The features that it stores as raw bytes, and the type of their values."""
+        return {}
+
+
+class _Undeclared(DeclaredTransform):
+    """A transform of another class, of which no more than its feature is known."""
+
+    __slots__ = ("feature",)
+
+    def __init__(self, transform: Any) -> None:
+        found = getattr(transform, "feature", None)
+        self.feature = found if isinstance(found, str) else ""
+
+
+def declared(transform: Any) -> DeclaredTransform:
+    """What a transform states about itself."""
+    return transform if isinstance(transform, DeclaredTransform) else _Undeclared(transform)
+
+
 @runtime_checkable
 class PaintedTransform(Protocol):
     """A transform of images that the core can also apply to a whole batch, together with others, with the same result.
@@ -162,11 +226,6 @@ class CountingTransform(Protocol):
         ...
 
 
-def is_in_core(transform: Any) -> bool:
-    """Whether it is a `ColumnTransform` that does almost nothing in Python, so that threads are good enough."""
-    return getattr(transform, "in_core", False)
-
-
 @runtime_checkable
 class Declaring(Protocol):
     """A transform that declares its features, since the probed samples may not show all of them."""
@@ -180,9 +239,8 @@ class Declaring(Protocol):
 class Fittable(Protocol):
     """A transform that learns from the train split. `fitted` is what it learned; None before that.
 
-    The features that it reads or writes are `feature`, or those in `touches`: transforms of different features are
-    fitted in the same pass. `is_given` says that there is nothing to learn, because the user gave it. What was learned
-    is stored in the manifest, as plain values; see also `Kept`.
+    Transforms that touch different features (`DeclaredTransform.touches`) are fitted in the same pass. What was
+    learned is stored in the manifest, as plain values; see also `Kept`.
     """
 
     fitted: Any

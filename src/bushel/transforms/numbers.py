@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.samples import Sample
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.transforms.canvas import Canvas
-from bushel.transforms.interface import Draw, Draws, Fit, array_of
+from bushel.transforms.interface import EVERY_ENGINE, DeclaredTransform, Draw, Draws, Engine, Fit, array_of
 
 EXACT = 1 << 20  # up to this many values, all are kept
 BUFFER = 1 << 17  # values per buffer beyond that
@@ -97,9 +97,10 @@ class Quantiles:
         return self.error / self.count if self.count else 0.0
 
 
-class Cast(msgspec.Struct, frozen=True, tag="cast"):
+class Cast(DeclaredTransform, msgspec.Struct, frozen=True, tag="cast"):
     """Cast numbers to another dtype."""
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     dtype: str
 
@@ -112,9 +113,10 @@ class Cast(msgspec.Struct, frozen=True, tag="cast"):
         return canvas.cast(self.dtype)
 
 
-class Normalise(msgspec.Struct, frozen=True, tag="normalise"):
+class Normalise(DeclaredTransform, msgspec.Struct, frozen=True, tag="normalise"):
     """(value - mean) / std as float32; one number, or one per position of the last axis."""
 
+    engines: ClassVar[tuple[Engine, ...]] = EVERY_ENGINE
     feature: str
     mean: float | tuple[float, ...] = 0.0
     std: float | tuple[float, ...] = 255.0
@@ -135,7 +137,7 @@ class Normalise(msgspec.Struct, frozen=True, tag="normalise"):
         return canvas.normalise(self.mean, self.std)
 
 
-class Jitter(msgspec.Struct, frozen=True, tag="jitter"):
+class Jitter(DeclaredTransform, msgspec.Struct, frozen=True, tag="jitter"):
     """Add normal noise with this standard deviation to every value."""
 
     feature: str
@@ -148,7 +150,7 @@ class Jitter(msgspec.Struct, frozen=True, tag="jitter"):
         return {**sample, self.feature: (values + noise).astype(np.float32)}
 
 
-class Scale(msgspec.Struct, frozen=True, tag="scale"):
+class Scale(DeclaredTransform, msgspec.Struct, frozen=True, tag="scale"):
     """Multiply all values by one factor from 1 - most to 1 + most."""
 
     feature: str
@@ -160,7 +162,7 @@ class Scale(msgspec.Struct, frozen=True, tag="scale"):
         return {**sample, self.feature: array_of(sample, self.feature).astype(np.float32) * factor}
 
 
-class Window(msgspec.Struct, frozen=True, tag="window"):
+class Window(DeclaredTransform, msgspec.Struct, frozen=True, tag="window"):
     """Cut a series to this many steps, at a random place, or in the middle unless `random`."""
 
     feature: str
@@ -183,7 +185,7 @@ cast, normalise, jitter, scale, window = Cast, Normalise, Jitter, Scale, Window
 _VARIES = "Where lists vary in length, take all their values together: each = false"
 
 
-class Elementwise(msgspec.Struct, frozen=True):
+class Elementwise(DeclaredTransform, msgspec.Struct, frozen=True):
     """A transform of the numbers of one feature. A sample that lacks the feature is left as it is."""
 
     def change(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -192,14 +194,14 @@ class Elementwise(msgspec.Struct, frozen=True):
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Change the values of one sample."""
-        feature: str = self.feature  # type: ignore[attr-defined]
+        feature: str = self.feature
         if feature not in sample:
             return sample
         return {**sample, feature: self.change(array_of(sample, feature))}
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Change the values of many samples."""
-        feature: str = self.feature  # type: ignore[attr-defined]
+        feature: str = self.feature
         return {**columns, feature: change_column(numbers_column(columns, feature), self.change)}
 
 

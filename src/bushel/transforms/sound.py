@@ -13,7 +13,7 @@ from bushel.data.columns import Column
 from bushel.data.samples import Sample
 from bushel.data.sound_decoding import BadSound, as_floats, decode_sound
 from bushel.errors import SchemaMismatch
-from bushel.transforms.interface import Draw, array_of, value_of
+from bushel.transforms.interface import DeclaredTransform, Draw, array_of, value_of
 
 Scale = Literal["power", "log", "db"]
 _SCALES = ("power", "log", "db")
@@ -21,7 +21,7 @@ _SMALLEST = 1e-10  # power below which the logarithm is that of this
 _RANGE = 80.0  # decibels below the loudest
 
 
-class DecodeAudio(msgspec.Struct, frozen=True, tag="decode_audio"):
+class DecodeAudio(DeclaredTransform, msgspec.Struct, frozen=True, tag="decode_audio"):
     """Decode the bytes of a sound file to float32 samples from -1 to 1, resampled and mixed.
 
     `length` cuts longer sounds, and pads shorter ones with silence.
@@ -47,7 +47,7 @@ class DecodeAudio(msgspec.Struct, frozen=True, tag="decode_audio"):
         return {**sample, self.feature: np.ascontiguousarray(samples)}
 
 
-class FitAudio(msgspec.Struct, frozen=True, tag="fit_audio"):
+class FitAudio(DeclaredTransform, msgspec.Struct, frozen=True, tag="fit_audio"):
     """Cut a sound to this many samples, or pad it with silence."""
 
     feature: str
@@ -69,7 +69,7 @@ def _fitted(samples: NDArray[Any], length: int, feature: str, draw: Draw) -> NDA
     return np.ascontiguousarray(np.pad(samples[:length], [(0, missing), *[(0, 0)] * (samples.ndim - 1)]))
 
 
-class Spectrogram(msgspec.Struct, frozen=True, tag="spectrogram"):
+class Spectrogram(DeclaredTransform, msgspec.Struct, frozen=True, tag="spectrogram"):
     """Power of each frequency over time: float32 [1 + window / 2, frames], as `abs(librosa.stft(y)) ** 2`.
 
     Frames are centred on multiples of `hop`, with silence before and after. `scale` is `power`, `log` (natural) or `db`
@@ -95,7 +95,7 @@ class Spectrogram(msgspec.Struct, frozen=True, tag="spectrogram"):
         return {**columns, self.feature: _scaled(_power(sounds, self.window, self.hop), self.scale)}
 
 
-class Mel(msgspec.Struct, frozen=True, tag="mel"):
+class Mel(DeclaredTransform, msgspec.Struct, frozen=True, tag="mel"):
     """Mel features of sound with `rate` samples per second: float32 [bands, frames].
 
     The values of `librosa.feature.melspectrogram(y=..., sr=rate, n_fft=window, hop_length=hop, n_mels=bands)`, within

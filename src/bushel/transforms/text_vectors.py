@@ -19,7 +19,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, Spars
 from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, SchemaMismatch
-from bushel.transforms.interface import Draw, array_of, check_may_read, may_read, note
+from bushel.transforms.interface import DeclaredTransform, Draw, array_of, check_may_read, may_read, note
 from bushel.transforms.numbers import numbers_column
 from bushel.transforms.texts import (
     RESERVED,
@@ -205,7 +205,7 @@ def _check_terms(transform: Any) -> None:
 tfidf, hash_ngrams = Tfidf, HashNgrams
 
 
-class Sparse(msgspec.Struct, frozen=True, tag="sparse"):
+class Sparse(DeclaredTransform, msgspec.Struct, frozen=True, tag="sparse"):
     """A vector as the places and values that are not 0 (NaN is not). All samples must have vectors of one size."""
 
     feature: str
@@ -397,7 +397,7 @@ def _read_text(path: Path) -> tuple[list[bytes], NDArray[np.float32]]:
         raise FileProblem(path, f"not a file of word vectors: {error}") from None
 
 
-class Raw(msgspec.Struct, frozen=True, tag="raw"):
+class Raw(DeclaredTransform, msgspec.Struct, frozen=True, tag="raw"):
     """Ready-made vectors, such as embeddings, as raw tensors of float32 or float16, which takes half the space."""
 
     feature: str

@@ -21,7 +21,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, splits_of
 from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch, missing_package
-from bushel.transforms.interface import Draw, Fit, check_may_read, may_read, note, value_of
+from bushel.transforms.interface import DeclaredTransform, Draw, Fit, check_may_read, may_read, note, value_of
 
 # Control characters except whitespace, whose removal would join words.
 CONTROL = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"
@@ -29,7 +29,7 @@ _CONTROL = re.compile(f"[{CONTROL}]")
 _IS_CONTROL = np.array([byte < 9 or 14 <= byte < 28 or byte == 127 for byte in range(256)])
 
 
-class Clean(msgspec.Struct, frozen=True, tag="clean"):
+class Clean(DeclaredTransform, msgspec.Struct, frozen=True, tag="clean"):
     """Text in one Unicode form; on request in lower case, and without accents or control characters.
 
     `form="none"` leaves the form as it is. Whitespace stays, including control characters such as tabs and
@@ -230,14 +230,8 @@ class Counts:
         self._counter.add_counts(*state["counted"])
 
 
-class TextTransform(msgspec.Struct, frozen=True):
+class TextTransform(DeclaredTransform, msgspec.Struct, frozen=True):
     """A transform of text, under the same name or as the feature `out`."""
-
-    @property
-    def touches(self) -> tuple[str, ...]:
-        """What it reads and writes."""
-        transform: Any = self
-        return (transform.feature, transform.out or transform.feature)
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Change all texts."""

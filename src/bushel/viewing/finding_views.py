@@ -20,7 +20,7 @@ from bushel import _native
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import BushelError, reason_of
 from bushel.records.scan import to_column
-from bushel.storage import as_path
+from bushel.storage import as_path, lines_inside, why_not_inside
 from bushel.viewing.opened import Opened, OpenedSplit
 from bushel.viewing.showing import CannotShow, picture_of
 
@@ -267,10 +267,10 @@ def _rows_hashed(offsets: NDArray[np.int64], values: NDArray[Any]) -> Hashes:
 
 def quarantined(opened: Opened, start: int, count: int) -> dict[str, Any]:
     """What the build of a dataset refused, and why: a page of it, and how often each reason occurs."""
-    path = as_path(opened.where) / _QUARANTINE
-    entries = list(islice(_lines(path), start, start + count)) if opened.manifest else []
+    folder = as_path(opened.where)
+    entries = list(islice(_lines(folder), start, start + count)) if opened.manifest else []
     reasons: dict[str, int] = {}
-    for entry in islice(_lines(path) if opened.manifest else iter(()), 100_000):
+    for entry in islice(_lines(folder) if opened.manifest else iter(()), 100_000):
         reason = f"{entry.get('stage', '')}: {entry.get('reason', '')}"[:200]
         reasons[reason] = reasons.get(reason, 0) + 1
     ordered = sorted(reasons.items(), key=lambda pair: -pair[1])
@@ -281,15 +281,14 @@ def quarantined(opened: Opened, start: int, count: int) -> dict[str, Any]:
     }
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.is_file():
+def _lines(folder: Path) -> Iterator[dict[str, Any]]:
+    if not (folder / _QUARANTINE).is_file() or why_not_inside(folder, _QUARANTINE):
         return
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                yield msgspec.json.decode(line[: 1 << 20], type=dict[str, Any])
-            except msgspec.MsgspecError:
-                yield {"reason": "this line of the quarantine is damaged", "source": "", "stage": "", "key": ""}
+    for line in lines_inside(folder, _QUARANTINE):
+        try:
+            yield msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            yield {"reason": "this line of the quarantine is damaged", "source": "", "stage": "", "key": ""}
 
 
 class SuspectJob(BackgroundJob):

@@ -210,6 +210,8 @@ def _values(feature: FeatureSummary) -> str:
     if feature.widths.count:
         wide, high = feature.widths, feature.heights
         return f"{wide.low:.0f} to {wide.high:.0f} wide, {high.low:.0f} to {high.high:.0f} high"
+    if feature.texts:
+        return feature.texts
     if feature.is_open and 0 < len(feature.counts) <= 12:
         return ", ".join(f"{_cut(value, 20) or '(empty)'}: {count:,}" for value, count in feature.counts.most_common(4))
     for numbers, unit in ((feature.values, ""), (feature.lengths, " bytes")):
@@ -220,8 +222,8 @@ def _values(feature: FeatureSummary) -> str:
 
 
 def _histogram(feature: FeatureSummary) -> str:
-    if feature.is_open and 0 < len(feature.counts) <= 12:
-        shares = [float(count) for _, count in feature.counts.most_common()]
+    if feature.texts or (feature.is_open and 0 < len(feature.counts) <= 12):
+        shares = [float(count) for _, count in feature.counts.most_common(20)]
     else:
         found = next((n for n in (feature.widths, feature.values, feature.lengths) if n.count), None)
         shares = found.histogram() if found is not None else []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.data.schema import BYTES_KIND, IMAGE_ENCODINGS, INT_KIND, Feature, FeatureStatistics
 from bushel.data.tf_descriptions import block, quoted
-from bushel.errors import BushelError
+from bushel.errors import BushelError, printable, quantity
 from bushel.pixels.headers import read_headers
 from bushel.reading.dataset import Split
 from bushel.records.scan import to_column
@@ -39,6 +39,8 @@ Ints: TypeAlias = NDArray[np.int64]
 
 _SAMPLE = 4096  # values kept of each feature, for histograms and quantiles
 _DISTINCT = 1000  # values counted one by one
+_MANY = f"more than {_DISTINCT:,} different values"
+_NAMED, _WIDE = 4, 24  # texts that are named, and characters of each
 COUNTED_TEXT = 64  # bytes of a value that is counted
 _CHUNK_BYTES = 8 << 20
 _RUN = 16  # records next to each other, where only some are looked at
@@ -153,6 +155,25 @@ class FeatureSummary:
             is_open,
         )
 
+    @property
+    def texts(self) -> str:
+        """The most frequent texts, and how many others there are; empty if it does not hold single texts.
+
+        Lengths in bytes would say less: whoever looks at a column of text wants to know what is in it.
+        """
+        if not self.counts or self.values.count:
+            return ""
+        top = self.counts.most_common(_NAMED)
+        names = [printable(value if len(value) <= _WIDE else f"{value[: _WIDE - 1]}…", form="line") for value, _ in top]
+        if top[0][1] == 1:
+            different = quantity(len(self.counts), "different value") if self.is_open else _MANY
+            return f"{different}, such as {' and '.join(map(repr, names[:2]))}"
+        said = ", ".join(f"{name or '(empty)'}: {count:,}" for name, (_, count) in zip(names, top, strict=True))
+        if not self.is_open:
+            return f"{said}; {_MANY}"
+        others = len(self.counts) - len(top)
+        return f"{said} and {quantity(others, 'other value')}" if others else said
+
     def to_json(self) -> dict[str, Any]:
         """What a page shows of it."""
         top = self.counts.most_common(20)
@@ -166,6 +187,7 @@ class FeatureSummary:
             "top": [[value, count] for value, count in top] if self.is_open or (top and top[0][1] > 1) else [],
             "distinct": len(self.counts),
             "is_open": self.is_open,
+            "texts": self.texts,
         }
 
 

@@ -18,6 +18,7 @@ from bushel import transforms as t
 from bushel.torch.images import divide
 from bushel.torch.loading import Delivery, Loader, Transfer
 from bushel.torch.tensors import Form
+from bushel.transforms.by_name import BUILT_IN
 from tests.pictures import encode_image, photo
 
 DECODE = t.decode_image("image")
@@ -27,6 +28,7 @@ CHAINS: dict[str, list[Any]] = {
     "letterbox": [DECODE, t.resize("image", 24, 24, fit="pad", fill=7)],
     "fitted": [DECODE, t.resize("image", 24, 20, fit="crop")],
     "augmented": [DECODE, t.random_resized_crop("image", 20, 24), t.random_flip("image", vertical=True)],
+    "centre": [DECODE, t.center_crop("image", 20, 24)],
     "cropped": [DECODE, t.random_crop("image", 16, 16), t.random_flip("image")],
     "scaled": [
         DECODE,
@@ -51,6 +53,11 @@ CHAINS: dict[str, list[Any]] = {
     ],
     "grey": [t.decode_image("image", channels=1), t.resize("image", 16, 16)],
 }
+
+
+def test_a_gpu_does_what_is_declared_and_refuses_the_rest() -> None:
+    done = {type(step) for steps in CHAINS.values() for step in steps}
+    assert done == {kind for kind in BUILT_IN.values() if "cuda" in kind.engines}
 
 
 @pytest.fixture

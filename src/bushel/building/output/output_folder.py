@@ -96,6 +96,7 @@ __all__ = [
     "open_folder",
     "open_output",
     "publish",
+    "remove_left_journal",
     "same_recipe",
     "wipe",
 ]
@@ -275,9 +276,22 @@ def _finish_swap(out: Path) -> None:
         shutil.rmtree(replaced_path(out))
 
 
+def remove_left_journal(out: Path) -> None:
+    """Remove the journal that a build left when it was killed after it wrote its manifest, or all but removed it."""
+    journal = Journal(out)
+    if is_in_store(out) or not journal.folder.exists():
+        return
+    check_own_folder(journal.folder)
+    with journal.lock():
+        if not journal.is_begun or _is_published(out):  # else it is of an addition that can be continued
+            journal.remove()
+
+
 def _is_published(folder: Path) -> bool:
     """Whether the build here has written its manifest, but was stopped before it removed its journal."""
     journal = Journal(folder)
+    if not (folder / MANIFEST_NAME).exists():  # descriptions for others come before it, and can be read in its place
+        return False
     try:
         return journal.is_begun and journal.generation <= read_manifest(folder).generation
     except BushelError:

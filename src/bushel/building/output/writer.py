@@ -27,6 +27,7 @@ from bushel.data.schema import (
 )
 from bushel.errors import BushelError, Fault, FileProblem, MissingName, SchemaMismatch
 from bushel.parallel import available_cores
+from bushel.records.deflated import Compressor
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
 from bushel.storage import AnyPath, as_path, describe_os_error, give_name, list_files, whole_path
 from bushel.storage.file_kinds import SHARD_CODECS, Compression
@@ -36,7 +37,6 @@ __all__ = ["Lost", "NarrowedValues", "Repaired", "Sink", "Writer", "compressor",
 
 _BUFFER = 1 << 20
 _LARGE = 1 << 16
-_COMPRESSION_LEVEL = 2
 
 
 class Sink:
@@ -123,31 +123,9 @@ class Sink:
         self._temporary.unlink(missing_ok=True)
 
 
-class _Compressor:
-    """A compressed stream. The output depends on how the input is cut, so it is always cut the same way."""
-
-    def __init__(self, compression: Compression) -> None:
-        from isal import isal_zlib
-
-        self._deflate = isal_zlib.compressobj(_COMPRESSION_LEVEL, wbits=SHARD_CODECS[compression].window_bits)
-        self._held = bytearray()
-
-    def compress(self, data: Any) -> bytes:
-        """Take bytes; return compressed bytes that are ready."""
-        self._held += memoryview(data)
-        whole = len(self._held) // _BUFFER * _BUFFER
-        blocks = [bytes(self._held[start : start + _BUFFER]) for start in range(0, whole, _BUFFER)]
-        del self._held[:whole]
-        return b"".join([self._deflate.compress(block) for block in blocks])
-
-    def flush(self) -> bytes:
-        """The end of the stream."""
-        return bytes(self._deflate.compress(bytes(self._held)) + self._deflate.flush())
-
-
-def compressor(compression: Compression | None) -> _Compressor | None:
+def compressor(compression: Compression | None) -> Compressor | None:
     """The compressor of a stream, or None."""
-    return None if compression is None else _Compressor(compression)
+    return None if compression is None else Compressor(compression)
 
 
 _BATCH_BYTES = 8 << 20  # encoded at a time, while the bytes before are written

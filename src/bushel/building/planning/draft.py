@@ -30,7 +30,9 @@ from bushel.data.splits import Division, divide, ordered_rows, repeated, taken
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
 from bushel.parallel import Helpers, available_cores, do_all, map_in_threads
 from bushel.records.manifest import Balanced
-from bushel.sources.protocol import Source
+from bushel.sources.protocol import WALKED, Source, paths_named
+from bushel.storage import LINKS_OUT, links_out
+from bushel.storage.file_names import refuse_alike
 
 __all__ = ["Frozen", "Listed", "list_source", "load_source", "make_plan", "pickled_source"]
 
@@ -79,6 +81,8 @@ def list_source(
             listed.columns[name].merge(column)
         listed.counted.update(partition.counted)
         listed.partition_rows.append(len(partition.hashes))
+    if count := sum(1 for _ in links_out(paths_named(source.describe(), WALKED))):
+        listed.counted[LINKS_OUT] += count
     listed.hashes = hashes.whole()
     if not len(listed.hashes):
         raise BushelError("the source has no samples", help=_left_out(listed.counted))
@@ -280,6 +284,7 @@ class Draft:
             known_bounds=frozen.bounds if frozen else None,
             known_splits=frozen.splits if frozen else (),
         )
+        refuse_alike(found.names)
         self.names, self.bounds = found.names, found.bounds
         if found.kept_test:
             listed.counted["samples of the source's own test split, which stays as it is"] += found.kept_test

@@ -36,6 +36,7 @@ from bushel.data.splits import TRAIN, draw, ordered_rows
 from bushel.errors import BushelError, MissingName
 from bushel.parallel import Helpers, Stopwatch, available_cores, do_all
 from bushel.records.manifest import Balanced
+from bushel.sources.file_labels import name_columns
 from bushel.sources.opening import open_any, open_source
 from bushel.sources.protocol import Block, Source
 from bushel.transforms import Transform
@@ -233,13 +234,21 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""  # of the source
 
 
-def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = None) -> Outline:
+def named_source(source: Source, recipe: Recipe) -> tuple[Source, Recipe]:
+    """The source after `name:PATTERN` as label or group, and the recipe without it: the source then says both."""
+    source, label, group = name_columns(source, recipe.label, recipe.group)
+    return source, msgspec.structs.replace(recipe, label=label, group=group)
+
+
+def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = None, inside: bool = False) -> Outline:
     """Find out what a recipe would build from a source, reading at most 256 samples.
 
-    `source` is what `build` takes, or None for the source of the recipe.
+    `source` is what `build` takes, or None for the source of the recipe. With `inside`, images that it names outside
+    its folder are refused.
     """
     recipe = recipe or Recipe()
-    source = open_source(recipe.source) if source is None else open_any(source)
+    opened = open_source(recipe.source) if source is None else open_any(source)
+    source, recipe = named_source(opened.kept_inside() if inside else opened, recipe)
     with tempfile.TemporaryDirectory(prefix="bushel-plan-") as folder:
         encoder = encoder_of(source, recipe, make_transforms(recipe.transforms))
         made = plan_build(source, recipe, encoder, Path(folder))

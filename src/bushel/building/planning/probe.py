@@ -30,7 +30,7 @@ from bushel.sources.protocol import Block, Refused, Source
 from bushel.storage.file_kinds import Compression
 from bushel.transforms import Transform
 from bushel.transforms.chain import needs_fit, touched
-from bushel.transforms.interface import Declaring, is_in_core
+from bushel.transforms.interface import Declaring, declared
 
 __all__ = ["NothingProbed", "Probe", "ToProbe", "probe", "probe_plan", "read_rows"]
 
@@ -253,7 +253,7 @@ def _transformed(
     given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]
 ) -> tuple[dict[int, Sample], Exception | None]:
     """The samples after their transforms, by the hash of their key, and an error of those that failed."""
-    if all(getattr(transform, "decodes", "") for transform in encoder.transforms):
+    if all(declared(transform).decodes for transform in encoder.transforms):
         found = list(map_in_threads(partial(_resized, given, encoder), blocks))
         if all(samples is not None for _, samples in found):
             return {key_hash: sample for _, samples in found for key_hash, sample in (samples or {}).items()}, None
@@ -267,7 +267,7 @@ def _transformed(
             return raised
 
     samples = _samples(given, encoder, blocks)
-    if all(map(is_in_core, encoder.transforms)):  # images are slow, and the core leaves Python alone
+    if all(declared(step).in_core for step in encoder.transforms):  # images are slow, and the core leaves Python alone
         done: Iterable[tuple[tuple[Sample, int], Sample | Exception]] = map_in_threads(transform, samples)
     else:
         done = ((one, transform(one)) for one in samples)
@@ -295,7 +295,7 @@ def _resized(given: ToProbe, encoder: BlockEncoder, one: tuple[int, Block]) -> d
 def _check_augment(encoder: BlockEncoder, samples: Iterable[Sample], schema: Schema) -> None:
     """Refuse an augmentation that fails on every sample: all repeats would be refused."""
     error = None
-    names = {str(getattr(transform, "feature", "")) for transform in encoder.augment}
+    names = {declared(transform).feature for transform in encoder.augment}
     for sample in samples:
         try:
             varied = encoder.variation.vary(sample)
@@ -318,7 +318,7 @@ def _failing(what: str, error: Exception) -> Exception:
 
 def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:
     """The schema, with features that a transform gives to every sample marked as required."""
-    names = {name for transform in transforms for name in getattr(transform, "always", ())}
+    names = {name for transform in transforms for name in declared(transform).always}
     features = {
         name: msgspec.structs.replace(feature, required=True) if name in names else feature
         for name, feature in schema.features.items()
@@ -328,18 +328,18 @@ def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:
 
 def _as_declared(schema: Schema, transforms: Sequence[Transform]) -> Schema:
     """A schema found from samples, with what transforms declare, unless a later one changes it."""
-    declared: dict[str, Feature] = {}
+    made: dict[str, Feature] = {}
     features = dict(schema.features)
     for transform in transforms:
         names = touched(transform)
         for name in features if names is None else names & features.keys():  # what the source said of them is over
             features[name] = msgspec.structs.replace(features[name], reads_as="", pixels=())
-        declared = {name: made for name, made in declared.items() if names is not None and name not in names}
-        declared |= dict(transform.makes()) if isinstance(transform, Declaring) else {}
-    features |= {name: made for name, made in declared.items() if name in features}
+        made = {name: feature for name, feature in made.items() if names is not None and name not in names}
+        made |= dict(transform.makes()) if isinstance(transform, Declaring) else {}
+    features |= {name: feature for name, feature in made.items() if name in features}
     for transform in transforms:
-        for name, dtype in getattr(transform, "encodes", {}).items():
-            if name in features and name not in declared:
+        for name, dtype in declared(transform).encodes.items():
+            if name in features and name not in made:
                 features[name] = msgspec.structs.replace(features[name], dtype=dtype, encoding="raw")
     return msgspec.structs.replace(schema, features=features)
 

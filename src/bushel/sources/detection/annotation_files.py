@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -17,20 +18,46 @@ from numpy.typing import NDArray
 
 from bushel.data.splits import split_named, split_of_name
 from bushel.errors import FileProblem
-from bushel.sources.detection.annotations import Annotations, Gathering
-from bushel.sources.folders import files_of, walk
-from bushel.storage import as_path, first_in, open_named, open_to_read, presence, read_each, read_named, sibling
+from bushel.pixels.codecs import decode_pixels
+from bushel.pixels.headers import BadImage
+from bushel.sources.detection.annotations import KEYPOINTS, Annotations, Gathering, Holds
+from bushel.sources.detection.xml_files import MOST_BYTES, Tag, parse_xml
+from bushel.sources.folders import files_of, is_file_of, walk
+from bushel.storage import (
+    as_path,
+    first_in,
+    open_named,
+    open_to_read,
+    paths_below,
+    presence,
+    read_each,
+    read_named,
+    sibling,
+)
 from bushel.storage.file_kinds import suffixes_of
 
-__all__ = ["coco_files", "encode_mask", "is_coco", "is_voc", "is_yolo", "read_coco", "read_voc", "read_yolo"]
+__all__ = [
+    "coco_files",
+    "coco_files_left",
+    "encode_mask",
+    "is_coco",
+    "is_voc",
+    "is_yolo",
+    "read_coco",
+    "read_voc",
+    "read_yolo",
+]
 
 
-_FEATURES = {"is_crowd": "image/object/is_crowd", "area": "image/object/area", "mask": "image/object/mask"}
+_FEATURES = {"is_crowd": "image/object/is_crowd", "area": "image/object/area", "mask": "image/object/mask"} | {
+    "keypoints": KEYPOINTS
+}
 _LISTS = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
 _LOOKED_AT = 1 << 16
 _LOOKED_FOR = 20  # images that are tried to find the folder of all
 _MOST_FILES = 100  # that are inspected to tell what a folder is
-_NOT_BOXES = ("captions", "person_keypoints", "image_info", "panoptic", "stuff")  # of COCO's own download
+# What COCO's own files hold, by the beginning of their names; the first that is there is read.
+_PARTS = ("instances", "", "person_keypoints", "stuff", "panoptic", "captions", "labels", "image_info")
 _OF_SPLIT = "_annotations.coco.json"  # beside its images, as Roboflow exports it
 
 
@@ -41,13 +68,25 @@ class _Image(msgspec.Struct):
     height: int = 0
 
 
-class _Object(msgspec.Struct):
-    image_id: int | str
+class _Segment(msgspec.Struct):
+    id: int
     category_id: int
     bbox: list[float] | None = None
     iscrowd: int = 0
     area: float | None = None
+
+
+class _Object(msgspec.Struct):
+    image_id: int | str
+    category_id: int = 0
+    bbox: list[float] | None = None
+    iscrowd: int = 0
+    area: float | None = None
     segmentation: msgspec.Raw = msgspec.Raw(b"")
+    caption: str | None = None
+    keypoints: list[float] | None = None
+    segments_info: list[_Segment] | None = None  # of panoptic annotations: one entry for a whole image
+    file_name: str = ""
 
 
 class _Category(msgspec.Struct):
@@ -57,8 +96,8 @@ class _Category(msgspec.Struct):
 
 class _Coco(msgspec.Struct):
     images: list[_Image]
-    annotations: list[_Object]
-    categories: list[_Category]
+    annotations: list[_Object] = []
+    categories: list[_Category] = []
 
 
 def is_coco(path: Path) -> bool:
@@ -69,16 +108,40 @@ def is_coco(path: Path) -> bool:
 
 
 def coco_files(folder: Path) -> list[Path]:
-    """The files of boxes in a folder: beside its images, under `annotations`, or one in the folder of each split.
+    """The files of one kind in a folder: beside its images, under `annotations`, or one in the folder of each split.
 
-    COCO's captions and keypoints for the same images are left out.
+    Boxes come first; what there is besides (`coco_files_left`) is left out.
     """
+    parts = _coco_parts(folder)
+    if "instances" not in parts and "" not in parts and len(parts) > 1:
+        patterns = [paths[0].parent / f"{part}_*.json" for part, paths in parts.items()]
+        raise FileProblem(
+            folder,
+            f"COCO's files here are of several kinds, and none is of instances: {', '.join(parts)}",
+            help=["Choose one: " + " or ".join(f"`bushel build '{pattern}' OUT`" for pattern in patterns[:3])],
+        )
+    return next((parts[part] for part in _PARTS if part in parts), [])
+
+
+def coco_files_left(folder: Path, files: Sequence[str]) -> dict[str, int]:
+    """How many files of other kinds there are beside those that are read, by kind."""
+    left = {part: [path for path in paths if str(path) not in files] for part, paths in _coco_parts(folder).items()}
+    return {
+        f"files of {part or 'other JSON'}, left out (to read them, build from {part}_*.json)": len(paths)
+        for part, paths in left.items()
+        if paths
+    }
+
+
+def _coco_parts(folder: Path) -> dict[str, list[Path]]:
+    """COCO's files by what they hold, by their names."""
     places = (folder, folder / "annotations")
-    found = [path for place in places for path in first_in(place, ".json")[:_MOST_FILES]]
-    found = [path for path in found if path.name[0] != "." and not path.name.startswith(_NOT_BOXES)]
+    found = [path for place in places for path in first_in(place, ".json")[:_MOST_FILES] if path.name[0] != "."]
     found += [path for split in ("train", "valid", "val", "test") if (path := folder / split / _OF_SPLIT).is_file()]
-    found = [path for path in found if is_coco(path)]
-    return [path for path in found if path.name.startswith("instances")] or found
+    parts: dict[str, list[Path]] = {}
+    for path in filter(is_coco, found):
+        parts.setdefault(next((part for part in _PARTS if part and path.name.startswith(part)), ""), []).append(path)
+    return parts
 
 
 def read_coco(
@@ -87,18 +150,38 @@ def read_coco(
     """Read annotation files, and find the folder of the images; several files whose names say so are splits."""
     documents = [_decode(as_path(path)) for path in paths]
     names = _class_names(documents, paths)
+    holds = _what_of(documents, paths)
     shift = int(any(number == 0 for number in names))
-    more: dict[str, type] = {"is_crowd": int, "area": float} | ({"mask": bytes} if masks else {})
-    gathering = Gathering("pixels", more)
+    is_panoptic = any(found.segments_info is not None for document in documents for found in document.annotations)
+    is_posed = any(found.keypoints is not None for document in documents for found in document.annotations)
+    more: dict[str, type] = {"is_crowd": int, "area": float} if holds == "objects" else {}
+    more |= {"mask": bytes} if (masks and holds == "objects") or is_panoptic else {}
+    more |= {"keypoints": list} if is_posed and holds == "objects" else {}
+    gathering = Gathering("pixels", more, holds)
     splits = [split_named(Path(path).stem) or split_named(Path(path).parent.name) or "" for path in paths]
     is_split = len(paths) > 1 and all(splits)
     root, folders = _image_folders(paths, documents, images)
     for path, document, split, folder in zip(paths, documents, splits, folders, strict=True):
-        _gather(gathering, document, names, path=path, split=split if is_split else "", folder=folder, masks=masks)
+        reading = _Reading(gathering, names, path, folder, split if is_split else "")
+        reading.gather(document)
     if shift and classes is None:
         gathering.counted["classes numbered one higher, since 0 is the background"] = len(names)
     known = dict(classes) if classes is not None else {name: number + shift for number, name in names.items()}
     return gathering.finish(known, _FEATURES), root
+
+
+def _what_of(documents: Sequence[_Coco], paths: Sequence[str]) -> Holds:
+    """What the annotations are about, by their fields: captions, objects, or classes of whole images."""
+    found = [one for document in documents for one in document.annotations]
+    captions = sum(one.caption is not None for one in found)
+    if captions and captions < len(found):
+        raise FileProblem(paths[0], "some of its annotations are captions, and some are not")
+    if captions:
+        return "captions"
+    if not found and not any(document.categories for document in documents):
+        return "images"
+    has_place = any(one.bbox is not None or one.segments_info is not None or one.segmentation for one in found)
+    return "objects" if has_place or not found else "classes"
 
 
 def _image_folders(paths: Sequence[str], documents: Sequence[_Coco], images: Path | None) -> tuple[Path, list[str]]:
@@ -144,33 +227,77 @@ def _class_names(documents: Sequence[_Coco], paths: Sequence[str]) -> dict[int, 
     return names
 
 
-def _gather(
-    gathering: Gathering, document: _Coco, names: dict[int, str], *, path: str, split: str, folder: str, masks: bool
-) -> None:
-    objects: dict[int | str, list[_Object]] = {image.id: [] for image in document.images}
-    if len(objects) < len(document.images):
-        raise FileProblem(path, "two images have the same id")
-    for found in document.annotations:
-        if found.image_id in objects:
-            objects[found.image_id].append(found)
-        else:
-            gathering.counted["annotations of images that are not listed"] += 1
-    for image in document.images:
-        fault = ""
-        for number, found in enumerate(objects[image.id]):
-            name = names.get(found.category_id)
-            if name is None or found.bbox is None or len(found.bbox) != 4:
-                what = f"has the category {found.category_id}, which has no name" if name is None else "has no box"
-                fault = fault or f"object {number} {what}"
-                continue
-            left, top, width, height = found.bbox
-            area = width * height if found.area is None else found.area
-            more: dict[str, Any] = {"is_crowd": found.iscrowd, "area": area}
-            if masks:
-                more["mask"] = bytes(found.segmentation)
-            gathering.add_object((left, top, left + width, top + height), name, **more)
-        name = folder + image.file_name
-        gathering.add_image(name, str(image.id), (image.height, image.width), split=split, fault=fault)
+@dataclass
+class _Reading:
+    """One file of COCO while it is read."""
+
+    gathering: Gathering
+    names: dict[int, str]
+    path: str
+    folder: str  # of its images, below that of all
+    split: str
+
+    def gather(self, document: _Coco) -> None:
+        """Add its images, each with its annotations."""
+        objects: dict[int | str, list[_Object]] = {image.id: [] for image in document.images}
+        if len(objects) < len(document.images):
+            raise FileProblem(self.path, "two images have the same id")
+        for found in document.annotations:
+            if found.image_id in objects:
+                objects[found.image_id].append(found)
+            else:
+                self.gathering.counted["annotations of images that are not listed"] += 1
+        add = {"captions": self._add_caption, "classes": self._add_class}.get(self.gathering.holds, self._add)
+        for image in document.images:
+            fault = ""
+            for number, found in enumerate(objects[image.id]):
+                what = add(found)
+                fault = fault or (f"object {number} {what}" if what else "")
+            size = (image.height, image.width)
+            name = self.folder + image.file_name
+            self.gathering.add_image(name, str(image.id), size, split=self.split, fault=fault)
+
+    def _add_caption(self, found: _Object) -> str:
+        self.gathering.captions.append(found.caption or "")
+        return ""
+
+    def _add_class(self, found: _Object) -> str:
+        name = self.names.get(found.category_id)
+        if name is None:
+            return f"has the category {found.category_id}, which has no name"
+        self.gathering.add_object((0.0, 0.0, 1.0, 1.0), name)
+        return ""
+
+    def _add(self, found: _Object) -> str:
+        """Add an object, or all segments of an image; returns why it cannot be used."""
+        if found.segments_info is None:
+            return self._add_object(found, bytes(found.segmentation), found.keypoints or [])
+        picture = str(_png_folder(as_path(self.path)) / Path(found.file_name).name)
+        faults = [
+            self._add_object(one, msgspec.json.encode({"png": picture, "id": one.id})) for one in found.segments_info
+        ]
+        return next(filter(None, faults), "")
+
+    def _add_object(self, found: _Object | _Segment, mask: bytes, keypoints: Sequence[float] = ()) -> str:
+        name = self.names.get(found.category_id)
+        if name is None or found.bbox is None or len(found.bbox) != 4:
+            return f"has the category {found.category_id}, which has no name" if name is None else "has no box"
+        left, top, width, height = found.bbox
+        more: dict[str, Any] = {
+            "is_crowd": found.iscrowd,
+            "area": width * height if found.area is None else found.area,
+            "mask": mask,
+            "keypoints": [*keypoints],
+        }
+        given = {name: value for name, value in more.items() if name in self.gathering.more}
+        self.gathering.add_object((left, top, left + width, top + height), name, **given)
+        return "has keypoints that are not triples of x, y and visibility" if len(keypoints) % 3 else ""
+
+
+def _png_folder(annotations: Path) -> Path:
+    """Where the PNGs of panoptic annotations are: in a folder named like their JSON, or beside it."""
+    own = annotations.with_suffix("")
+    return own if own.is_dir() else annotations.parent
 
 
 def _find_images(annotations: Path, document: _Coco) -> Path | None:
@@ -188,13 +315,40 @@ def _find_images(annotations: Path, document: _Coco) -> Path | None:
 
 def encode_mask(segmentation: bytes, height: int, width: int) -> bytes:
     """A segmentation in COCO's JSON as a PNG of 0 and 1. Raises ValueError if it is not one."""
+    shape = msgspec.json.decode(segmentation) if segmentation else []
+    if isinstance(shape, dict) and "png" in shape:
+        mask = _from_segments(shape["png"], int(shape["id"]), height, width)
+        return _as_png(mask)
+    mask = _from_runs(shape, height, width) if isinstance(shape, dict) else _from_polygons(shape, height, width)
+    return _as_png(mask)
+
+
+def _as_png(mask: NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
-    shape = msgspec.json.decode(segmentation) if segmentation else []
-    mask = _from_runs(shape, height, width) if isinstance(shape, dict) else _from_polygons(shape, height, width)
     out = io.BytesIO()
     Image.fromarray(mask).save(out, "PNG")
     return out.getvalue()
+
+
+def _from_segments(path: str, id: int, height: int, width: int) -> NDArray[np.uint8]:
+    """The pixels of one segment in a PNG of panoptic annotations, whose colours are ids."""
+    ids = _segment_ids(path)
+    if ids.shape != (height, width):
+        size = f"{ids.shape[1]}x{ids.shape[0]}"
+        raise ValueError(f"the mask {Path(path).name} has {size} pixels, and the image {width}x{height}")
+    mask: NDArray[np.uint8] = (ids == id).astype(np.uint8)
+    return mask
+
+
+@lru_cache(maxsize=4)
+def _segment_ids(path: str) -> NDArray[np.int64]:
+    try:
+        colours = decode_pixels(read_named(as_path(path)), 3, upright=False).astype(np.int64)
+    except (BadImage, FileProblem, OSError) as error:
+        raise ValueError(f"the mask {Path(path).name} cannot be read: {error}") from None
+    found: NDArray[np.int64] = colours @ np.array([1, 256, 65536])
+    return found
 
 
 def _from_polygons(polygons: Any, height: int, width: int) -> NDArray[np.uint8]:
@@ -243,34 +397,27 @@ def _uncompressed(text: str) -> NDArray[np.int64]:
     return np.array(counts, np.int64)
 
 
+_IMAGE_FOLDERS = ("JPEGImages", "images", "Images")
+_MOST_LISTED = 10_000  # files that are looked at
 _VOC_FEATURES = {
     "difficult": "image/object/difficult",
     "truncated": "image/object/truncated",
     "view": "image/object/view",
 }
-_MOST_BYTES = 16 << 20
-_DEEPEST = 50
-
-
-@dataclass
-class _Node:
-    """One tag: its text, and the tags in it."""
-
-    tag: str
-    text: str = ""
-    inner: list[_Node] = field(default_factory=list)
-
-    def first(self, tag: str) -> _Node | None:
-        return next((node for node in self.inner if node.tag == tag), None)
-
-    def text_of(self, tag: str, default: str = "") -> str:
-        found = self.first(tag)
-        return default if found is None else found.text.strip()
 
 
 def is_voc(folder: Path) -> bool:
-    """Whether a folder has a folder of annotations in XML, or images with XML beside them."""
-    return any(first_in(place, ".xml") for place in (folder / "Annotations", folder / "annotations", folder))
+    """Whether there is XML as Pascal VOC has it: in a folder of annotations, or with the images."""
+    places = (folder / "Annotations", folder / "annotations", folder)
+    found = next((path for place in places for path in first_in(place, ".xml")[:1]), None)
+    if found is None:
+        below = (path for path in islice(paths_below(folder), _MOST_LISTED) if path.suffix.lower() == ".xml")
+        found = next(below, None)
+    if found is None:
+        return False
+    with open_named(found) as file:
+        head = file.read(_LOOKED_AT)
+    return re.search(rb"<annotation[\s>]", head) is not None
 
 
 def read_voc(folder: Path, images: Path | None, classes: Mapping[str, int] | None) -> tuple[Annotations, Path]:
@@ -279,17 +426,33 @@ def read_voc(folder: Path, images: Path | None, classes: Mapping[str, int] | Non
     found = walk(place, lambda name: None if name.lower().endswith(b".xml") else "files that are not XML")
     if not len(found):
         raise FileProblem(folder, "there are no annotations in XML in this folder")
-    root = images or next((folder / name for name in ("JPEGImages", "images") if (folder / name).is_dir()), folder)
+    root = images or next((folder / name for name in _IMAGE_FOLDERS if (folder / name).is_dir()), folder)
     gathering = Gathering("pixels", {"difficult": int, "truncated": int, "view": str})
     splits = _splits(folder)
     names = [path.decode(errors="surrogateescape") for path in found.paths]
     is_there = presence(root)
     for name, (path, data) in zip(names, read_each(place / name for name in names), strict=True):
         image_of = partial(_image_name, relative=Path(name), root=root, is_there=is_there)
-        _gather_voc(gathering, path, data, image_of, splits.get(path.stem, ""))
+        split = splits.get(path.stem, "") if splits else _split_of(Path(name))
+        _gather_voc(gathering, path, data, image_of, split)
+    _add_unannotated(gathering, root, splits)
     if splits and "" in gathering.splits:
         gathering.counted["images that ImageSets does not name"] = gathering.splits.count("")
     return gathering.finish(None if classes is None else dict(classes), _VOC_FEATURES), root
+
+
+def _add_unannotated(gathering: Gathering, root: Path, splits: Mapping[str, str]) -> None:
+    """Images without XML: those that ImageSets lists are taken without objects, and the others are left out."""
+    known = {*gathering.paths}
+    for path in walk(root, files_of("images")).paths:
+        name = path.decode(errors="surrogateescape")
+        if name in known:
+            continue
+        if (split := splits.get(Path(name).stem)) is None:
+            gathering.counted["images without XML, left out"] += 1
+            continue
+        gathering.counted["images without XML that ImageSets lists, taken as without objects"] += 1
+        gathering.add_image(name, Path(name).stem, split=split)
 
 
 def _splits(folder: Path) -> dict[str, str]:
@@ -310,7 +473,7 @@ def _gather_voc(
         tree = parse_xml(data())
         if tree.tag != "annotation":
             raise ValueError(f"its XML is a {tree.tag!r}, not an 'annotation'")
-        size = tree.first("size") or _Node("size")
+        size = tree.first("size") or Tag("size")
         for number, node in enumerate(node for node in tree.inner if node.tag == "object"):
             _add_object(gathering, node, number)
         shape = (_whole(size.text_of("height", "0")), _whole(size.text_of("width", "0")))
@@ -336,7 +499,7 @@ def _image_name(named: str, *, relative: Path, root: Path, is_there: Callable[[P
     return base or str(relative.with_suffix(".jpg"))
 
 
-def _add_object(gathering: Gathering, node: _Node, number: int) -> None:
+def _add_object(gathering: Gathering, node: Tag, number: int) -> None:
     box = node.first("bndbox")
     name = node.text_of("name")
     if box is None or not name:
@@ -361,52 +524,24 @@ def _whole(text: str) -> int:
         raise ValueError(f"{text!r} is not a number") from None
 
 
-def parse_xml(data: bytes) -> _Node:
-    """Parse XML. Declared entities are refused, because they could grow without limit or read other files."""
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"the XML has more than {_MOST_BYTES >> 20} MiB")
-    top = _Node("")
-    stack = [top]
-
-    def start(tag: str, _: object) -> None:
-        if len(stack) > _DEEPEST:
-            raise ValueError(f"the XML is more than {_DEEPEST} tags deep")
-        stack[-1].inner.append(_Node(tag))
-        stack.append(stack[-1].inner[-1])
-
-    def text(part: str) -> None:
-        stack[-1].text += part
-
-    def entity(name: str, *_: object) -> None:
-        raise ValueError(f"the XML declares an entity, {name!r}, which is never resolved")
-
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler = start
-    parser.EndElementHandler = lambda _: stack.pop()
-    parser.CharacterDataHandler = text
-    parser.EntityDeclHandler = entity
-    parser.Parse(data, True)
-    return top.inner[0]
-
-
 _NAME_FILES = ("classes.txt", "obj.names", "labels.txt")
 _LABELS_LOOKED_AT = 20
 
 
+_YOLO_LINE = re.compile(rb"\s*\d+(?:\s+[+-]?(?:0?\.\d+|[01](?:\.\d*)?)(?:[eE][+-]?\d+)?){4,}\s*")
+
+
 def is_yolo(folder: Path) -> bool:
-    """Whether a folder has images with a file of lines as `0 0.5 0.5 0.2 0.1` for each."""
+    """Whether images of a folder have files of lines as `0 0.5 0.5 0.2 0.1`, shares of the image."""
     if any((folder / name).is_file() for name in ("data.yaml", "dataset.yaml", "obj.names")):
         return True
-    labels = folder / "labels"
-    if not labels.is_dir() or not ((folder / "images").is_dir()):
-        return False
-    for number, path in enumerate(labels.rglob("*.txt")):
-        if number == _LABELS_LOOKED_AT:
-            break
-        first = read_named(path)[:200].split(b"\n")[0]
-        if re.fullmatch(rb"\s*\d+(\s+[\d.eE+-]+){4,}\s*", first):
-            return True
+    listed = (path for path in islice(paths_below(folder), _MOST_LISTED) if is_file_of("images", path.name))
+    for path in islice(listed, _LABELS_LOOKED_AT):
+        labels = _label_path(folder, path.relative_to(folder), folder, Path.is_file)
+        if labels is not None and labels.name not in _NAME_FILES:
+            lines = [line for line in read_named(labels)[:4000].splitlines()[:5] if line.strip()]
+            if lines and all(map(_YOLO_LINE.fullmatch, lines)):
+                return True
     return False
 
 
@@ -422,7 +557,7 @@ def read_yolo(folder: Path, images: Path | None, classes: Mapping[str, int] | No
     is_there = presence(root, folder, sibling(root, "labels"))
     paths = [_label_path(root, Path(name), folder, is_there) for name in image_names]
     used = {path for path in paths if path is not None}
-    labels = read_each((path for path in paths if path is not None), most_bytes=_MOST_BYTES)
+    labels = read_each((path for path in paths if path is not None), most_bytes=MOST_BYTES)
     for name, labelled in zip(image_names, paths, strict=True):
         if labelled is None:
             gathering.counted["images without a label file, taken as without objects"] += 1
@@ -445,12 +580,19 @@ def _split_of(path: Path) -> str:
     return next(filter(None, map(split_of_name, path.parts[:-1])), "")
 
 
+_LABEL_FOLDERS = ("labels", "Labels", "annotations", "Annotations")
+
+
 def _label_path(root: Path, name: Path, folder: Path, is_there: Callable[[Path], bool]) -> Path | None:
     """Where YOLO keeps the labels of an image: next to it, or under `labels` if it is under `images`."""
-    under = [Path(*("labels" if part == "images" else part for part in name.parts)).with_suffix(".txt")]
-    below = Path("labels", *name.parts).with_suffix(".txt")
-    beside = root.with_name("labels") / name.with_suffix(".txt")
-    for path in (root / under[0], root / name.with_suffix(".txt"), root / below, folder / below, beside):
+    parts, text = name.parts, name.with_suffix(".txt")
+    under = [
+        root / Path(*(place if part.lower() == "images" else part for part in parts)).with_suffix(".txt")
+        for place in _LABEL_FOLDERS
+        if any(part.lower() == "images" for part in parts[:-1])
+    ]
+    below = Path("labels", *parts).with_suffix(".txt")
+    for path in (*under, root / text, root / below, folder / below, root.with_name("labels") / text):
         if is_there(path):
             return path
     return None
@@ -498,7 +640,7 @@ def _names(folder: Path, classes: Mapping[str, int] | None) -> dict[int, str]:
     for place in (folder, folder.parent):
         for name in _NAME_FILES:
             if (place / name).is_file():
-                lines = (place / name).read_text(encoding="utf-8-sig").splitlines()
+                lines = read_named(place / name).decode("utf-8-sig").splitlines()
                 return {number: line.strip() for number, line in enumerate(lines) if line.strip()}
         for name in ("data.yaml", "dataset.yaml"):
             if (place / name).is_file():
@@ -508,7 +650,7 @@ def _names(folder: Path, classes: Mapping[str, int] | None) -> dict[int, str]:
 
 def names_in_yaml(path: Path) -> dict[int, str]:
     """The `names` of a data.yaml: a list in brackets, a list of dashes, or numbers and names."""
-    text = path.read_text(encoding="utf-8-sig")
+    text = read_named(path).decode("utf-8-sig")
     found = re.search(r"^names:[ \t]*(.*(?:\n(?:[ \t]+|-).*)*)", text, re.MULTILINE)
     if found is None:
         return {}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -13,15 +15,35 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate
 from bushel.data.splits import as_split
-from bushel.errors import FileProblem, MissingName
-from bushel.sources.tables.table import table
-from bushel.storage import presence
+from bushel.errors import BushelError, FileProblem, MissingName
+from bushel.pixels.headers import BadImage, parse_header
+from bushel.sources.file_labels import find_file_column, open_rows, row_numbers
+from bushel.sources.folders import files_of, walk
+from bushel.sources.tables.table import TableSource
+from bushel.storage import first_in, open_named, presence, read_named
 from bushel.storage.file_kinds import suffixes_of
 
-__all__ = ["Annotations", "BadBoxes", "Gathering", "Unit", "clean_boxes", "has_boxes", "read_boxes", "turn_boxes"]
+__all__ = [
+    "TABLE_FEATURES",
+    "Annotations",
+    "BadBoxes",
+    "Corners",
+    "Gathering",
+    "Unit",
+    "box_tables",
+    "clean_boxes",
+    "has_boxes",
+    "read_boxes",
+    "turn_boxes",
+]
 
 
 Unit: TypeAlias = Literal["pixels", "share"]
+Holds: TypeAlias = Literal["objects", "classes", "captions", "images"]  # what annotations are about
+KEYPOINTS = "image/object/keypoint"  # before /x, /y, /visibility and /num
+Corners: TypeAlias = Literal["xyxy", "xywh"]
+_MEASURED = 200  # images whose sizes decide what four numbers mean
+_MOST_TABLES = 20  # that are looked into beside images
 
 
 @dataclass(frozen=True)
@@ -40,6 +62,8 @@ class Annotations:
     splits: BytesColumn | None = None
     faults: dict[int, str] = field(default_factory=dict)  # images whose annotations cannot be used, and why
     counted: dict[str, int] = field(default_factory=dict)
+    holds: Holds = "objects"
+    captions: Ragged | None = None  # the texts of each image
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -56,14 +80,19 @@ class Annotations:
         }
         if self.splits is not None:
             found["splits"] = self.splits
+        if self.captions is not None:
+            found["captions"] = self.captions
         return found | {f"more:{name}": column for name, column in self.more.items()}
 
 
 class Gathering:
     """Collects annotations, image by image."""
 
-    def __init__(self, unit: Unit, more: dict[str, type]) -> None:
+    def __init__(self, unit: Unit, more: dict[str, type], holds: Holds = "objects") -> None:
         self.unit: Unit = unit
+        self.holds: Holds = holds
+        self.captions: list[str] = []
+        self.caption_ends: list[int] = [0]
         self.paths: list[str] = []
         self.ids: list[str] = []
         self.sizes: list[tuple[int, int]] = []
@@ -94,6 +123,24 @@ class Gathering:
         self.sizes.append(size)
         self.splits.append(split)
         self.ends.append(len(self.boxes))
+        self.caption_ends.append(len(self.captions))
+
+    def join(self, other: Gathering) -> None:
+        """Append what was gathered elsewhere."""
+        before = len(self.boxes)
+        self.faults |= {row + len(self.paths): why for row, why in other.faults.items()}
+        for name in ("paths", "ids", "sizes", "boxes", "names", "splits"):
+            getattr(self, name).extend(getattr(other, name))
+        self.ends += [end + before for end in other.ends[1:]]
+        for key, values in other.more.items():
+            self.more[key] += values
+        self.counted.update(other.counted)
+
+    def told(self) -> dict[str, list[Any]]:
+        """Boxes and classes by image, to compare with those of another table."""
+        rows = range(len(self.paths))
+        objects = [*zip(self.boxes, self.names, strict=True)]
+        return {self.paths[row]: sorted(objects[self.ends[row] : self.ends[row + 1]]) for row in rows}
 
     def finish(self, classes: dict[str, int] | None, features: dict[str, str]) -> Annotations:
         """Everything as columns. Classes without a number are numbered from 1 by name, because 0 is the background."""
@@ -117,6 +164,8 @@ class Gathering:
             BytesColumn.of(self.splits) if all(self.splits) and self.splits else None,
             self.faults,
             dict(self.counted),
+            self.holds,
+            Ragged(BytesColumn.of(self.captions), np.array(self.caption_ends)) if self.holds == "captions" else None,
         )
 
 
@@ -126,6 +175,8 @@ def number_classes(names: list[str]) -> dict[str, int]:
 
 
 def _column(values: list[Any], kind: type) -> Column:
+    if kind is list:
+        return Ragged.of(values, np.float64)
     return BytesColumn.of(values) if kind in (str, bytes) else np.array(values, np.int64 if kind is int else np.float64)
 
 
@@ -180,12 +231,18 @@ def _said(boxes: Boxes, at: int, finite: NDArray[np.bool_]) -> str:
 
 
 _ALIASES = {
-    "filename": ("filename", "file_name", "file", "image", "image_path", "path", "image_id", "imageid", "img"),
-    "xmin": ("xmin", "x_min", "x1", "left"),
-    "ymin": ("ymin", "y_min", "y1", "top"),
+    "filename": (
+        *("filename", "file_name", "file", "image", "image_path", "path", "image_id", "imageid", "img"),
+        *("image_name", "imagename"),
+    ),
+    "xmin": ("xmin", "x_min", "x1", "left", "x"),
+    "ymin": ("ymin", "y_min", "y1", "top", "y"),
     "xmax": ("xmax", "x_max", "x2", "right"),
     "ymax": ("ymax", "y_max", "y2", "bottom"),
-    "class": ("class", "label", "category", "class_name", "labelname", "name", "species"),
+    "box_width": ("w", "box_width", "bbox_width"),
+    "box_height": ("h", "box_height", "bbox_height"),
+    "bbox": ("bbox", "box", "bounding_box"),
+    "class": ("class", "label", "category", "class_name", "labelname", "label_name", "name", "species"),
     "width": ("width", "image_width", "img_width"),
     "height": ("height", "image_height", "img_height"),
     "split": ("split", "subset"),
@@ -193,31 +250,105 @@ _ALIASES = {
     "difficult": ("difficult",),
     "truncated": ("truncated", "istruncated"),
 }
-_NEEDED = ("filename", "xmin", "ymin", "xmax", "ymax", "class")
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
+_SIZED = ("xmin", "ymin", "box_width", "box_height")
+_FORMS = (_CORNERS, _SIZED, ("bbox",))  # how a table may hold a box
 _FLAGS = ("is_crowd", "difficult", "truncated")
-_TABLE_FEATURES = {name: f"image/object/{name}" for name in _FLAGS}
+TABLE_FEATURES = {name: f"image/object/{name}" for name in _FLAGS}
 
 
 def has_boxes(names: Sequence[str]) -> bool:
     """Whether the columns of a table are those of boxes."""
     lower = {name.strip().lower() for name in names}
-    return all(lower & set(_ALIASES[name]) for name in _NEEDED)
+    has = {what for what, aliases in _ALIASES.items() if lower & set(aliases)}
+    return {"filename", "class"} <= has and any(has.issuperset(form) for form in _FORMS)
 
 
 def read_boxes(
-    paths: Any, columns: Mapping[str, str] | None, unit: Unit | None, classes: Mapping[str, int] | None
-) -> Annotations:
+    source: TableSource, columns: Mapping[str, str] | None, unit: Unit | None, corners: Corners | None, root: Path
+) -> Gathering:
     """Read boxes and group them by image, in the order of first appearance."""
-    source = table(paths)
     found = _find_columns(list(source.schema()), dict(columns or {}), source.files[0])
-    listings = [source.list(part, list(found.values())).columns for part in range(source.partitions())]
-    values = {what: _values(concatenate([listing[name] for listing in listings])) for what, name in found.items()}
-    corners = np.array([_numbers(values[what], found[what], source.files[0]) for what in _NEEDED[1:5]]).T
+    asked = found | ({"split": source.split} if source.split and "split" not in found else {})
+    listings = [source.list(part, list(asked.values())).columns for part in range(source.partitions())]
+    values = {what: _values(concatenate([listing[name] for listing in listings])) for what, name in asked.items()}
+    by_image = _by_image(values["filename"], source.files[0])
+    numbers = _box_numbers(values, found, source.files[0])
+    if "bbox" in found and not set(_CORNERS) <= set(found):
+        is_sized = (corners or _choose_corners(numbers, by_image, root, source.files[0])) == "xywh"
+    else:
+        is_sized = not set(_CORNERS) <= set(found)
+    if is_sized:
+        numbers = np.concatenate([numbers[:, :2], numbers[:, :2] + numbers[:, 2:]], axis=1)
     flags = [what for what in _FLAGS if what in found]
-    gathering = Gathering(unit or _unit_of(corners), dict.fromkeys(flags, int))
-    for name, rows in _by_image(values["filename"], source.files[0]).items():
-        _gather(gathering, name, rows, values, corners, flags)
-    return gathering.finish(None if classes is None else dict(classes), _TABLE_FEATURES)
+    gathering = Gathering(unit or _unit_of(numbers), dict.fromkeys(flags, int))
+    for name, rows in by_image.items():
+        _gather(gathering, name, rows, values, numbers, flags)
+    return gathering
+
+
+def _box_numbers(values: dict[str, list[Any]], found: Mapping[str, str], where: str) -> NDArray[np.float64]:
+    """Four numbers for each row: corners, a corner and a size, or what the column of boxes holds."""
+    form = next(form for form in _FORMS if set(form) <= set(found))
+    if form != ("bbox",):
+        return np.array([_numbers(values[what], found[what], where) for what in form]).T
+    made = []
+    for row, value in enumerate(values["bbox"]):
+        text = value.decode(errors="replace") if isinstance(value, bytes) else "" if value is None else str(value)
+        parts = re.findall(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?", text)
+        if text.strip() and len(parts) != 4:
+            raise FileProblem(where, f"row {row}: {found['bbox']} must be four numbers, got {text[:40]!r}")
+        made.append([float(part) for part in parts] or [float("nan")] * 4)
+    return np.array(made).reshape(-1, 4)
+
+
+def _choose_corners(numbers: NDArray[np.float64], by_image: Mapping[str, list[int]], root: Path, where: str) -> Corners:
+    """Whether four numbers are two corners, or a corner and a size: the one reading that fits all boxes."""
+    there = numbers[~np.isnan(numbers).any(axis=1)]
+    if (there[:, 2:] <= there[:, :2]).any():
+        return "xywh"
+    for name, rows in islice(by_image.items(), _MEASURED):
+        try:
+            header = parse_header(read_named(root / image_path(root, name)))
+        except (BadImage, FileProblem, OSError):
+            continue
+        sums = numbers[rows, :2] + numbers[rows, 2:]
+        if (sums > np.array([header.width, header.height]) + 1).any():
+            return "xyxy"
+    raise FileProblem(
+        where,
+        "its boxes may be two corners, or a corner and a size: both readings are possible",
+        help=["Two corners: --set corners=xyxy", "A corner, a width and a height: --set corners=xywh"],
+    )
+
+
+def box_tables(folder: Path) -> list[Path]:
+    """The tables of boxes beside images, or beside the folder of the images, also lists in text files."""
+    listed = [path for suffix in (".csv", ".tsv", ".txt") for path in first_in(folder, suffix)]
+    listed = [path for path in listed[:_MOST_TABLES] if path.name[0] not in "._"]
+    names = row_numbers(walk(folder, files_of("images")).paths) if listed else {}
+    return [path for path in listed if has_boxes(_names_in(path, names))]
+
+
+def header_of(path: Path) -> list[str]:
+    """The names in the first line of a table."""
+    with open_named(path) as file:
+        first = file.read(1 << 14).split(b"\n")[0].decode("utf-8-sig", errors="replace").strip()
+    return [name.strip("\"' ") for name in re.split(r"[,;\t|]", first)]
+
+
+def _names_in(path: Path, rows: Mapping[bytes, int]) -> list[str]:
+    """The names of the columns of a table; none if it is not about these files."""
+    if path.suffix.lower() != ".txt" and not has_boxes(header_of(path)):
+        return []
+    try:
+        source = open_rows(str(path), rows)
+        found = list(source.schema())
+        if has_boxes(found):
+            find_file_column(source, rows, str(path))
+    except BushelError:
+        return []
+    return found
 
 
 def _find_columns(names: list[str], given: dict[str, str], where: str) -> dict[str, str]:
@@ -232,7 +363,8 @@ def _find_columns(names: list[str], given: dict[str, str], where: str) -> dict[s
         close = next((by_lower[alias] for alias in aliases if alias in by_lower), None)
         if what not in found and close is not None and close not in found.values():
             found[what] = close
-    for what in _NEEDED:
+    form = next((form for form in _FORMS if set(form) <= set(found)), _CORNERS)
+    for what in ("filename", *form, "class"):
         if what not in found:
             raise FileProblem(
                 where,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
 from bushel.sources.tables.dialect import is_number, plain_number
 
-__all__ = ["BadRows", "cast_array", "cast_text", "feature_of", "flatten", "to_column"]
+__all__ = ["BadRows", "cast_array", "cast_text", "feature_of", "flatten", "is_date", "texts", "to_column", "to_numbers"]
 
 
 BadRows = dict[int, str]  # row -> why it cannot be used
@@ -71,7 +72,31 @@ def feature_of(kind: Any, *, name: str, required: bool) -> Feature:
             at=name,
             help=["Leave the column out, and name those to keep: --columns A,B"],
         )
-    return Feature(dtype=dtype, shape=tuple(shape), required=required)
+    return Feature(dtype=dtype, shape=tuple(shape), required=required, meaning="date" if is_date(kind) else "")
+
+
+def is_storable(kind: Any) -> bool:
+    """Whether a feature can hold values of a type as they are."""
+    try:
+        feature_of(kind, name="", required=False)
+    except SchemaMismatch:
+        return False
+    return True
+
+
+def is_date(kind: Any) -> bool:
+    """Whether values of a type are points in time."""
+    import pyarrow.types as t
+
+    return bool(t.is_timestamp(kind) or t.is_date(kind))
+
+
+def to_json_text(array: Any) -> Any:
+    """Values that no feature can hold, as JSON text."""
+    import pyarrow as pa
+
+    values = array.to_pylist(maps_as_pydicts="lossy")
+    return pa.array([None if value is None else json.dumps(value, default=str) for value in values], pa.string())
 
 
 def _is_list(kind: Any) -> bool:
@@ -83,7 +108,7 @@ def _is_list(kind: Any) -> bool:
 def _dtype_of(kind: Any) -> str | None:
     import pyarrow.types as t
 
-    if t.is_integer(kind) or t.is_boolean(kind):
+    if t.is_integer(kind) or t.is_boolean(kind) or is_date(kind):
         return "int64"
     if t.is_floating(kind) or t.is_decimal(kind):
         return "float32"
@@ -119,6 +144,8 @@ def _scalars(array: Any, bad: BadRows, rows: NDArray[np.int64] | None) -> Column
     kind = array.type
     if t.is_decimal(kind):
         array = array.cast(pa.float64())
+    elif is_date(kind):
+        array = array.cast(pa.timestamp("us", kind.tz if t.is_timestamp(kind) else None), safe=False).cast(pa.int64())
     elif t.is_temporal(kind):
         array = array.cast(pa.string())
     elif t.is_null(kind):
@@ -161,6 +188,17 @@ def to_bytes(array: Any) -> BytesColumn:
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
     first, last = int(offsets[0]), int(offsets[-1])
     return BytesColumn(offsets - first if first else offsets, data[first:last])
+
+
+def texts(values: Sequence[str]) -> Any:
+    """An array of text. Arrow would import pandas to make it of a list."""
+    import pyarrow as pa
+
+    encoded = [value.encode() for value in values]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
+    return pa.Array.from_buffers(
+        pa.string(), len(encoded), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    )
 
 
 def _lists(array: Any, bad: BadRows, rows: NDArray[np.int64] | None) -> Column:

@@ -30,7 +30,16 @@ from bushel.sources.tables.dialect import (
     styles_of,
     to_numbers,
 )
-from bushel.sources.tables.table_files import ArrowBlock, Capture, Few, Field, Part, Survey, few_values, part_bytes
+from bushel.sources.tables.table_files import (
+    ArrowBlock,
+    Capture,
+    Few,
+    Field,
+    Part,
+    Survey,
+    few_values,
+    part_bytes,
+)
 from bushel.sources.text_files import (
     Seen,
     Text,

@@ -21,7 +21,17 @@ from bushel.parallel import Helpers
 from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import BadRows
-from bushel.sources.tables.table_files import ArrowBlock, Capture, Few, Field, Part, Survey, few_values, part_bytes
+from bushel.sources.tables.table_files import (
+    MANY_COLUMNS,
+    ArrowBlock,
+    Capture,
+    Few,
+    Field,
+    Part,
+    Survey,
+    few_values,
+    part_bytes,
+)
 from bushel.sources.text_files import (
     Cut,
     Seen,
@@ -51,16 +61,35 @@ class _Census:
     def add(self, kind: Any, count: int) -> None:
         """Count rows of one Arrow type."""
         kind = _plain(kind)
-        name = _kind_name(kind)
+        name = _kind_path(kind)
         self.counts[name] += count
         self.types[name] = _merge(self.types[name], kind) if name in self.types else kind
 
     def type(self) -> Any:
-        """The type that most rows have; None if no row has a value."""
+        """The type that all single values have, text if there are several, or else the one that most rows have."""
         import pyarrow as pa
 
         some = {name: count for name, count in self.counts.items() if name != "null" and count}
-        return self.types[max(some, key=lambda name: some[name])] if some else pa.null()
+        if not some:
+            return pa.null()
+        if self.is_mixed:
+            return pa.string()
+        filled = {name: count for name, count in some.items() if not name.endswith("null")} or some
+        return self.types[max(filled, key=lambda name: filled[name])]
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether rows hold single values of several kinds, and nothing else."""
+        some = {name for name, count in self.counts.items() if name != "null" and count}
+        return len(some) > 1 and some <= _SINGLE
+
+    def held(self, kind: Any) -> int:
+        """How many rows a type holds; an empty list is of any type of list."""
+        path = _kind_path(kind)
+        if self.is_mixed:
+            return sum(count for name, count in self.counts.items() if name != "null")
+        fits = (name for name in self.counts if name == path or _is_open(name, path))
+        return sum(self.counts[name] for name in fits)
 
 
 # By column, the types of a block with the number of rows that have them; its rows; columns of few values; whether a row
@@ -80,7 +109,7 @@ class JsonLinesFile:
     def _cut(self, file: TextFile) -> Cut:
         """Where objects end: at newlines, or after the elements of an array."""
         first = next(file.blocks(cut_at_newline, size=4096), None)
-        if first is None or not first.text.lstrip().startswith(b"["):
+        if first is None or not first.text.lstrip().startswith(b"[") or _is_whole_line(first.text):
             return cut_at_newline
         if not re.match(rb"\s*\[\s*[{\]]", first.text):
             raise FileProblem(self.path, "is a JSON array, but not one of objects", help=[_ONE_PER_LINE])
@@ -118,16 +147,22 @@ class JsonLinesFile:
             raise FileProblem(self.path, "has no line that is a JSON object", help=[_ONE_PER_LINE])
         if rows == 1 and ".json" in self.path.suffixes:
             self._refuse_one_object({name: census.type() for name, census in columns.items()})
-        types = {name: pa.string() if name in self.text else census.type() for name, census in columns.items()}
+        types = {name: census.type() for name, census in columns.items()}
+        flat = {name: arrow.flatten_type(name, kind).values() for name, kind in types.items()}
+        nested = {name for name, kinds in flat.items() if not all(map(arrow.is_storable, kinds))} - self.text
+        mixed = {name for name, census in columns.items() if census.is_mixed} - self.text
+        as_text = nested | mixed | (self.text & types.keys())
+        types |= dict.fromkeys(as_text, pa.string())
         fields: dict[str, Field] = {}
         for name, kind in types.items():
             counts = columns[name].counts
-            held = sum(counts.values()) if name in self.text else counts[_kind_name(kind)]
+            held = sum(counts.values()) - counts["null"] if name in as_text else columns[name].held(kind)
             has_missing = held < rows or pa.types.is_struct(kind)
             fields |= {flat: Field(inner, has_missing) for flat, inner in arrow.flatten_type(name, kind).items()}
-        return Survey(
-            fields, tuple(parts), {"types": types, "is_deep": is_deep}, capture.of_types(types) if capture else {}
-        )
+        details = {"types": types, "is_deep": is_deep, "as_text": as_text}
+        details["mixed"] = {name: columns[name].held(types[name]) - columns[name].counts["str"] for name in mixed}
+        details["nested"] = {name: sum(columns[name].counts.values()) - columns[name].counts["null"] for name in nested}
+        return Survey(fields, tuple(parts), details, capture.of_types(types) if capture else {})
 
     def _refuse_one_object(self, types: dict[str, Any]) -> None:
         """Raise an error if a whole file is one object, which holds columns or an array of rows."""
@@ -165,11 +200,9 @@ class JsonLinesFile:
             return _infer_by_line(block.text)
         if any(_holds_wide_integers(column) for column in table.columns):
             return _infer_by_line(block.text)
-        found = {
-            name: [(column.type, len(column) - column.null_count)]
-            for name, column in zip(table.schema.names, table.columns, strict=True)
-        }
-        few = {name: few_values(table.column(name)) for name in found}
+        columns = dict(zip(table.schema.names, table.columns, strict=True))
+        found = {name: [(column.type, len(column) - column.null_count)] for name, column in columns.items()}
+        few = {name: few_values(column) for name, column in columns.items() if len(columns) <= MANY_COLUMNS}
         kept = {name: Few.of(*arrays) for name, arrays in few.items() if arrays is not None}
         return found, table.num_rows, kept, False
 
@@ -177,13 +210,15 @@ class JsonLinesFile:
         """The part again, with the types of the whole file."""
         file = TextFile.open(self.path, self.encoding)
         types = survey.details["types"]
-        wanted = {name: kind for name, kind in types.items() if set(arrow.flatten_type(name, kind)) & set(names)}
+        asked = set(names)
+        wanted = {name: kind for name, kind in types.items() if not asked.isdisjoint(arrow.flatten_type(name, kind))}
         start, stop = (part.first, part.last) if file.is_seekable else (0, None)
         first = 0
         # Not in threads: workers share parts, and most lines are parsed faster than a thread wakes up.
         cut = self._cut(file)
         for block in (_one_per_line(block, cut) for block in file.passing_blocks(cut, start, stop)):
-            table, bad, rows = _convert(wanted, block, self.text, by_line=survey.details.get("is_deep", False))
+            as_text = frozenset(survey.details["as_text"])
+            table, bad, rows = _convert(wanted, block, as_text, by_line=survey.details.get("is_deep", False))
             numbers = np.arange(first, first + rows)
             numbers = np.delete(numbers, list(bad)) if bad else numbers
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
@@ -385,15 +420,16 @@ def _infer_by_line(text: bytes) -> _Inferred:
         row, why = _decode(line)
         is_deep |= why is _TOO_DEEP
         for name, value in (row or {}).items():
+            kinds = values[name]
             if value is not None and not _is_wide(value):
-                values[name][_name_of(value)].append(value)
-    found: dict[str, list[tuple[Any, int]]] = {}
+                kinds[_name_of(value)].append(value)
+    found: dict[str, list[tuple[Any, int]]] = {name: [(pa.null(), 0)] for name in values}
     for name, kinds in values.items():
         for column in kinds.values():
             try:
                 found.setdefault(name, []).append((pa.infer_type(column), len(column)))
             except pa.ArrowInvalid:  # lists of mixed values: judge each by itself
-                found.setdefault(name, []).extend((kind, 1) for kind in map(_type_of, column) if kind is not None)
+                found.setdefault(name, []).extend((_type_of(value), 1) for value in column)
     return found, len(lines), {}, is_deep
 
 
@@ -415,16 +451,32 @@ def _has_deep_line(text: bytes) -> bool:
     return bool((depth - before).max(initial=0) > DEEPEST)
 
 
-def _type_of(value: Any) -> Any | None:
+def _is_whole_line(text: Text) -> bool:
+    """Whether the first line is a JSON value and others follow: then it is a row, and not the beginning of an array."""
+    first, _, rest = bytes(text).lstrip().partition(b"\n")
+    if not rest.strip():
+        return False
+    try:
+        msgspec.json.decode(first)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _type_of(value: Any) -> Any:
+    """The type of one value; of a list of mixed values, one that no feature can hold."""
     import pyarrow as pa
 
     try:
         return pa.infer_type([value])
     except pa.ArrowInvalid:
-        return None
+        return pa.list_(pa.struct([pa.field("mixed", pa.null())]))
 
 
 def _is_wide(value: Any) -> bool:
+    """Whether a value is an integer beyond int64, or a list that holds one."""
+    if isinstance(value, list):
+        return any(map(_is_wide, value))
     return isinstance(value, int) and value not in _INT64
 
 
@@ -437,10 +489,10 @@ def _fitting_lines(text: bytes, types: dict[str, Any], as_text: frozenset[str]) 
     for row, given in enumerate(lines):
         line = given
         value, why = _decode(line)
-        if value is not None and any(not isinstance(value.get(name), str | None) for name in as_text):
-            line, value = _with_text(line, as_text)
         if value is not None and (twice := _repeated_name(line)):
             value, why = None, f"the name {twice!r} occurs twice in one object"
+        if value is not None and any(not isinstance(value.get(name), str | None) for name in as_text):
+            line, value = _with_text(line, as_text)
         if value is not None:
             why = next(filter(None, (_misfit(value.get(name), kind, name) for name, kind in types.items())), "")
         if why:
@@ -515,6 +567,21 @@ def _kind_name(kind: Any) -> str:
     return "str"
 
 
+_SINGLE = {"bool", "number", "str"}
+
+
+def _kind_path(kind: Any) -> str:
+    """The name of a kind of values; of lists, with that of their values."""
+    import pyarrow.types as t
+
+    return f"list of {_kind_path(kind.value_type)}" if t.is_list(kind) else _kind_name(kind)
+
+
+def _is_open(name: str, path: str) -> bool:
+    """Whether a kind of empty lists fits another kind."""
+    return name != "null" and name.endswith("null") and path.startswith(name.removesuffix("null"))
+
+
 def _plain(kind: Any) -> Any:
     """A type without Arrow's guesses about text: a time of day is text."""
     import pyarrow as pa
@@ -551,6 +618,8 @@ def _holds_wide_integers(column: Any) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    while pa.types.is_list(column.type):
+        column = pc.list_flatten(column)
     if not pa.types.is_floating(column.type):
         return False
     largest = pc.max(pc.abs(column)).as_py()

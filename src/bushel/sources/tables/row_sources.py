@@ -1,4 +1,4 @@
-"""Databases and spreadsheets, read row by row: SQLite, connections of Python's DB-API, Excel."""
+"""Databases, read row by row: SQLite, and connections of Python's DB-API."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import decimal
 import hashlib
 import re
 import sqlite3
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +21,22 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column
 from bushel.data.samples import to_columns
 from bushel.data.schema import Feature
-from bushel.errors import BushelError, FileProblem, MissingName, missing_package
+from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.sources.in_memory import Census, IterableSource, as_key, fitting, number_keys, optional
 from bushel.sources.protocol import Block, Listing, check_values, fingerprint_of, recipe_table
 from bushel.sources.tables import arrow
 from bushel.storage import AnyPath, as_path, local_copy, refuse_special, status_of
 
-__all__ = ["RowSource", "excel", "sql"]
+__all__ = ["RowSource", "sql"]
 
 _AT_A_TIME = 1000  # rows that are fetched together
 _AT_ONCE = 64 << 20  # bytes of those rows
 _LEAST_HELD = 1 << 20  # bytes
 _SIZED = (bytes, str)
 _COMPUTED = 8  # times as many bytes as the file has, which its rows may hold
+_LEAST_STEPS, _STEPS_PER_BYTE = 50_000_000, 5_000  # of a query: seconds for a small file, hours for a large one
+_TICK = 1_000_000  # steps between two looks at how many were taken
+_LONGEST_COMPUTED = 256 << 20  # bytes of one value
 
 
 class RowSource(IterableSource):
@@ -204,15 +206,18 @@ def sql(
         str | None, "Column of integers by which the query is cut into parts, to read them in parallel"
     ] = None,
     parts: Annotated[int, "Number of parts, if part_by is given"] = 8,
+    unlimited: Annotated[bool, "Let a query compute for as long as it takes"] = False,
 ) -> ColumnSource:
     """Take a sample from each row of a query: of an SQLite file, or of a connection of Python's DB-API or of ADBC.
 
     In place of a connection, a function that makes one can be given; each worker then calls it for its own. Rows are
-    streamed, twice: first for types. A query with ORDER BY gives the same rows in the same order; SQLite is opened to
-    read only. With `part_by`, ranges of that column are partitions, which workers read in parallel, in its order.
+    streamed, twice: first for types. A query with ORDER BY gives the same rows in the same order. SQLite is opened to
+    read only, and a query that computes far more than its file holds is ended, unless `unlimited`. With `part_by`,
+    ranges of that column are partitions, which workers read in parallel, in its order.
     """
-    given = {"query": query, "key": key, "part_by": part_by, "parts": parts if part_by is not None else None}
-    check_values(sql, {"query": query, "key": key, "part_by": part_by, "parts": parts})
+    stated = {"query": query, "key": key, "part_by": part_by, "parts": parts, "unlimited": unlimited}
+    check_values(sql, stated)
+    given = stated | {"parts": parts if part_by is not None else None}
     if parts < 1:
         raise ValueError(f"parts must be at least 1, got {parts}")
     if hasattr(source, "cursor") or callable(source):
@@ -224,10 +229,12 @@ def sql(
     path = as_path(source)
     if query is not None:
         _refuse_other_than_reading(query)
-    most = None if query is not None else status_of(path).size if path.exists() else 0
+    size = status_of(path).size if path.exists() else 0
+    most = None if query is not None else size
     query = query or f"SELECT * FROM {_only_table(path)}"
     recipe = recipe_table(sql, str(source), given | {"query": query})
-    return ColumnSource(_parts_of(_Query(str(path), query, most), part_by, parts), [path], recipe, key)
+    steps = None if unlimited else _LEAST_STEPS + _STEPS_PER_BYTE * size
+    return ColumnSource(_parts_of(_Query(str(path), query, most, steps), part_by, parts), [path], recipe, key)
 
 
 @dataclass(frozen=True)
@@ -237,11 +244,14 @@ class _Query:
     database: Any  # a path, a connection, or a function that makes one
     query: str
     held: int | None = None  # bytes of the file, of which rows that nobody asked to compute cannot hold much more
+    steps: int | None = None  # of SQLite's machine, after which it is taken for one that never ends
 
     def __call__(self) -> Iterator[NamedRows]:
         with self._connected() as connection:
             if self.held is not None:
                 connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(self.held, _LEAST_HELD))
+            elif self.steps is not None:
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_COMPUTED)
             cursor = connection.cursor()
             self._ask(cursor, self.query)
             names = [str(column[0]) for column in cursor.description]
@@ -250,8 +260,23 @@ class _Query:
             cursor.close()
 
     def _rows(self, cursor: Any) -> Iterator[Sequence[tuple[Any, ...]]]:
-        while rows := cursor.fetchmany(_AT_A_TIME):
+        while rows := self._fetch(cursor):
             yield rows
+
+    def _fetch(self, cursor: Any) -> Sequence[tuple[Any, ...]]:
+        try:
+            return cast("list[tuple[Any, ...]]", cursor.fetchmany(_AT_A_TIME))
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: Exception) -> BushelError | ValueError:
+        """What to say about a query that failed."""
+        where = self.database if isinstance(self.database, str) else "query"
+        is_long = str(error) == "interrupted" or (self.held is None and str(error) == "string or blob too big")
+        if self.steps is not None and is_long:
+            help = ["If that is what it should do: --set unlimited=true"]
+            return FileProblem(where, "the query computes far more than the file holds, and was ended", help=help)
+        return ValueError(f"{where}: the query failed: {error}")
 
     def _held_rows(self, cursor: Any, held: int) -> Iterator[Sequence[tuple[Any, ...]]]:
         """Rows of a table. A file of a few bytes may compute values without end, which nobody asked for."""
@@ -268,6 +293,8 @@ class _Query:
                     yield rows
                     rows, yielded = [], given
         except (sqlite3.DataError, sqlite3.OperationalError) as error:
+            if str(error) == "interrupted":
+                raise self._failed(error) from None
             raise FileProblem(self.database, f"a row cannot be read: {error}") from None
         if rows:
             yield rows
@@ -285,8 +312,7 @@ class _Query:
         try:
             cursor.execute(query)
         except Exception as error:  # each driver has its own
-            where = self.database if isinstance(self.database, str) else "query"
-            raise ValueError(f"{where}: the query failed: {error}") from None
+            raise self._failed(error) from None
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -294,6 +320,9 @@ class _Query:
             yield self.database
             return
         connection = _open_sqlite(as_path(self.database)) if isinstance(self.database, str) else self.database()
+        if self.steps is not None:
+            left = iter(range(self.steps // _TICK))
+            connection.set_progress_handler(lambda: next(left, None) is None, _TICK)
         try:
             yield connection
         finally:
@@ -378,90 +407,6 @@ def _only_table(path: Path) -> str:
         held = ", ".join(names[:8])
         raise FileProblem(path, f"has {len(names)} tables{': ' * bool(names)}{held}", help=help)
     return '"' + names[0].replace('"', '""') + '"'
-
-
-def excel(
-    path: AnyPath,
-    *,
-    sheet: Annotated[str | None, "Sheet to read (default: the first)"] = None,
-    key: Annotated[str | None, "Column that identifies a sample (default: the row number)"] = None,
-) -> SheetSource:
-    """Take a sample from each row of a sheet of an Excel file (.xlsx), whose first row names the columns.
-
-    Needs `pip install "bushel[excel]"`. Rows are streamed, twice: first for types.
-    """
-    given = {"sheet": sheet, "key": key}
-    check_values(excel, given)
-    return SheetSource([_SheetRows(str(path), sheet)], [as_path(path)], recipe_table(excel, str(path), given), key)
-
-
-class SheetSource(ColumnSource):
-    """Samples from the rows of a sheet."""
-
-    def counted(self) -> dict[str, int]:
-        """Also the sheets that are not read, if none was asked for."""
-        found = {f"{what} (formulas have values once Excel has saved them)": n for what, n in super().counted().items()}
-        rows = self.parts[0]
-        assert isinstance(rows, _SheetRows)
-        if rows.sheet is None and rows.others:
-            said = ", ".join(rows.others[:5])
-            found[f"other sheet{'s' * (len(rows.others) > 1)}, not read: {said} (--set sheet=NAME)"] = len(rows.others)
-        return found
-
-
-class _SheetRows:
-    """The rows of a sheet, from the beginning at each call."""
-
-    def __init__(self, path: str, sheet: str | None) -> None:
-        self.path, self.sheet = path, sheet
-        self.others: list[str] = []  # sheets, once one was read
-
-    def __call__(self) -> Iterator[NamedRows]:
-        try:
-            import openpyxl
-        except ImportError:
-            raise missing_package("openpyxl", extra="excel", purpose="reading Excel files") from None
-        try:
-            book = openpyxl.load_workbook(local_copy(as_path(self.path)), read_only=True, data_only=True)
-        except Exception as error:  # of zip, XML and openpyxl
-            raise FileProblem(self.path, f"cannot be read as an Excel file: {error}") from None
-        try:
-            if self.sheet is not None and self.sheet not in book.sheetnames:
-                raise MissingName("sheet", self.sheet, book.sheetnames, where=self.path)
-            sheet = book[self.sheet] if self.sheet is not None else book.worksheets[0]
-            self.others = [other.title for other in book.worksheets if other is not sheet]
-            yield from self._named(self._rows(sheet))
-        finally:
-            book.close()
-
-    def _rows(self, sheet: Any) -> Iterator[tuple[Any, ...]]:
-        """The cells of each row. A sheet that claims more cells than its file has bytes is read as far as it goes."""
-        with zipfile.ZipFile(local_copy(as_path(self.path))) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if (sheet.max_row or 0) * (sheet.max_column or 0) > size:
-            sheet.reset_dimensions()
-        try:
-            yield from sheet.iter_rows(values_only=True)
-        except Exception as error:  # of zip, XML and openpyxl
-            raise FileProblem(self.path, f"cannot be read as an Excel file: {error}") from None
-
-    def _named(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[NamedRows]:
-        first = next((row for row in rows if any(value is not None for value in row)), ())
-        if not first:
-            raise FileProblem(self.path, "the sheet is empty")
-        names = [f"column{at}" if name is None else str(name).strip() for at, name in enumerate(first)]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise FileProblem(self.path, f"two columns have the same name: {twice}")
-        empty = (None,) * len(first)
-        while some := list(islice(rows, _AT_A_TIME)):
-            filled = [row for row in some if row != empty and any(value is not None for value in row)]
-            width = max(map(len, filled), default=0)
-            names += [f"column{at}" for at in range(len(names), width)]
-            if any(len(row) < len(names) for row in filled):
-                filled = [(*row, *[None] * (len(names) - len(row))) for row in filled]
-            if filled:
-                yield NamedRows(list(names), filled)
 
 
 def _plain_column(values: Sequence[Any]) -> list[Any]:

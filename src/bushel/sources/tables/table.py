@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, need_arrow, take, with_missing
+from bushel.data.dates import is_date_type
 from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import split_of_file, splits_in_names
@@ -38,9 +40,19 @@ from bushel.sources.protocol import (
 )
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import cast_array
+from bushel.sources.tables.date_columns import to_dates
 from bushel.sources.tables.delimited import DelimitedFile
 from bushel.sources.tables.dialect import TO_BE_FOUND, Layout
 from bushel.sources.tables.json_lines import JsonLinesFile
+from bushel.sources.tables.readings import (
+    ColumnWitness,
+    MissingValues,
+    Reading,
+    check_date_type,
+    is_text,
+    mixed_note,
+    nested_note,
+)
 from bushel.sources.tables.table_files import (
     BINARY_FILES,
     ArrowBlock,
@@ -82,6 +94,7 @@ if TYPE_CHECKING:
 else:
     Format = Literal[(*_OPENERS, *BINARY_FILES)]
 Decimal: TypeAlias = Literal[".", ","]
+_UNTYPED = ("csv", "tsv", "excel")  # formats in which a list can only be text
 _MANY_FILES = 16  # files that helpers share whole, even if each is large
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 _TEXTS = ("plain text", "JSON text")
@@ -101,6 +114,7 @@ def table(
     header: Annotated[bool | None, "Whether the first row holds the names of columns (default: found)"] = None,
     names: Annotated[Sequence[str] | None, "Names of the columns, if no row holds them"] = None,
     decimal: Annotated[Decimal | None, "Character before decimals (default: found)"] = None,
+    missing_values: MissingValues = None,
     image_column: Annotated[str | None, "Column of images, or of paths to images"] = None,
     image_root: Annotated[AnyPath | None, "Folder that image paths are relative to (default: the table's)"] = None,
     verify: HowVerified = "decode",
@@ -115,6 +129,7 @@ def table(
     Types are inferred from whole files; a blank or null is a missing value and changes no type. `columns` chooses,
     `rename` maps old names to new, `types` sets types (`{"zip": "str", "age": "float32"}`), all by the names in the
     file. `key` names a column of unique keys; without it rows are numbered. Compressed text is read as it is.
+    `missing_values` are texts and numbers that mean missing, in every column.
 
     `image_column` names a column of images, of paths to them below `image_root` (the table's folder, if not given), or
     of http(s):// addresses; they are loaded, and checked as `images` does. `downloads` is a folder that keeps what was
@@ -137,6 +152,7 @@ def table(
         encoding=encoding,
         layout=Layout(delimiter, header, None if names is None else tuple(names)),
         decimal=decimal,
+        missing_values=None if missing_values is None else tuple(missing_values),
     )
     source.look(helpers)
     image_column = image_column or _image_struct(source.all_fields)
@@ -149,10 +165,10 @@ def table(
         resolved |= {"image_column": image_column, "image_root": root, "verify": verify}
         resolved |= {"keep_bytes": keep_bytes, "allow": image.check.allow}
     recipe = recipe_table(table, given, arguments | resolved, first=("format",), always=("verify",))
-    surveys = source.surveys
+    known = {"surveys": source.surveys, "readings": source.readings}
     splits = () if source.split else splits_in_names(files)
     source = replace(source, image=image, recipe=recipe, splits=splits)
-    source.__dict__["surveys"] = surveys
+    source.__dict__.update(known)
     source.check()
     return source
 
@@ -202,6 +218,7 @@ class TableSource(Source):
     encoding: str | None = None
     layout: Layout = TO_BE_FOUND
     decimal: str | None = None
+    missing_values: tuple[str, ...] | None = None  # None: the usual marks, where that makes numbers of a column
     image: ImageColumn | None = None
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # names of codes, by column
     splits: tuple[str, ...] = ()  # split of each file, if files have splits
@@ -249,11 +266,54 @@ class TableSource(Source):
             self.__dict__["surveys"] = tuple(do_all(helpers, _survey, files))
 
     @cached_property
+    def readings(self) -> dict[str, Reading]:
+        """What columns are read as that hold marks for missing values, as all of their rows show it."""
+        names = list(dict.fromkeys(name for survey in self.surveys for name in survey.fields if name != self.key))
+        witnesses = self._witnesses(names, first_rows=True)  # where most columns show that they are just text
+        witnesses = self._witnesses([name for name, one in witnesses.items() if not one.is_settled], first_rows=False)
+        readings = {name: one.reading() for name, one in witnesses.items()} | self._nested()
+        return {name: reading for name, reading in readings.items() if reading != Reading()}
+
+    def _nested(self) -> dict[str, Reading]:
+        """Columns that no feature can hold as they are."""
+        found: dict[str, Reading] = {}
+        for survey in self.surveys:
+            for name, kind in survey.fields.items():
+                if not arrow.is_storable(kind.type):
+                    found[name] = Reading("JSON text", rows=sum(part.rows for part in survey.parts))
+        return found
+
+    def _witnesses(self, names: Sequence[str], *, first_rows: bool) -> dict[str, ColumnWitness]:
+        """What columns that may hold marks can be."""
+        found: dict[str, ColumnWitness] = {}
+        for file, survey in enumerate(self.surveys):
+            own = [name for name in names if name in survey.fields and self._may_hold_marks(name, survey)]
+            for name in own:
+                made = ColumnWitness(self.missing_values, self.types.get(name), self.format in _UNTYPED)
+                found.setdefault(name, made)
+                for few in (few for blocks in survey.captured.get(name, ()) for few in blocks):
+                    found[name].add(few.to_arrow())
+            own = [name for name in own if name not in survey.captured]
+            for part in survey.parts[: 1 if first_rows else None] if own else ():
+                for arrows in islice(self._open(file).read(survey, part, own), 1 if first_rows else None):
+                    for name in own:
+                        found[name].add(arrows.arrays[name])
+        return found
+
+    def _may_hold_marks(self, name: str, survey: Survey) -> bool:
+        import pyarrow.types as t
+
+        kind = survey.fields[name].type
+        if self.missing_values is not None:
+            return is_text(kind) or t.is_integer(kind) or t.is_floating(kind)
+        return is_text(kind) and self.types.get(name) not in ("str", "bytes")
+
+    @cached_property
     def all_fields(self) -> dict[str, Field]:
         """All columns by their names in the files, with types that fit all files."""
         found: dict[str, Field] = {}
         for number, survey in enumerate(self.surveys):
-            for name, kind in survey.fields.items():
+            for name, kind in self._fields_as_read(survey).items():
                 seen = found.get(name)
                 if seen is None:
                     found[name] = kind._replace(has_missing=kind.has_missing or number > 0)
@@ -264,6 +324,18 @@ class TableSource(Source):
                     )
             for name in set(found) - set(survey.fields):
                 found[name] = found[name]._replace(has_missing=True)
+        return found
+
+    def _fields_as_read(self, survey: Survey) -> dict[str, Field]:
+        import pyarrow as pa
+
+        found = dict(survey.fields)
+        if self.key in found and arrow.is_date(found[self.key].type):
+            found[self.key] = found[self.key]._replace(type=pa.string())
+        for name, one in self.readings.items():
+            if name in found:
+                kind = found[name]
+                found[name] = Field(one.type_of(kind.type), kind.has_missing or one.marked > 0)
         return found
 
     @property
@@ -306,6 +378,9 @@ class TableSource(Source):
                 raise MissingName("column", name, self.all_fields, where=self.files[0])
         if self.image and not self.image.made_of(self.all_fields):
             raise MissingName("column", self.image.name, self.all_fields, where=self.files[0])
+        for name, dtype in self.types.items():
+            if name in self.all_fields and is_date_type(dtype):
+                check_date_type(name, dtype, self.all_fields[name].type, self.readings.get(name, Reading()))
         renamed = [self.rename.get(name, name) for name in self.features]
         if len(set(renamed)) < len(renamed):
             twice = next(name for name in renamed if renamed.count(name) > 1)
@@ -359,7 +434,19 @@ class TableSource(Source):
             for name, count in survey.details.get("signs", {}).items()
             if count and name in self.fields and name not in self.types
         }
-        return survey.counted | signs
+        mixed = {
+            mixed_note(name, count): count
+            for name, count in survey.details.get("mixed", {}).items()
+            if count and name in self.fields and name not in self.types and not self._is_read(name)
+        }
+        nested = survey.details.get("nested", {})
+        mixed |= {nested_note(name, count): count for name, count in nested.items() if count and name in self.fields}
+        said = [one.notes(name) for name, one in self.readings.items() if file == 0 and name in self.fields]
+        return survey.counted | signs | mixed | {note: count for notes in said for note, count in notes.items()}
+
+    def _is_read(self, name: str) -> bool:
+        """Whether a column is read as something else than it is."""
+        return name in self.readings and self.readings[name].kind != "as it is"
 
     def knows(self, columns: Sequence[str]) -> bool:
         """Whether listing these columns reads nothing, because they were kept when the files were scanned."""
@@ -371,7 +458,9 @@ class TableSource(Source):
         """Whether a column was kept, and is not to be cast."""
         import pyarrow as pa
 
-        if name not in survey.captured or name in self.names or self.all_fields[name].type != survey.fields[name].type:
+        if name not in survey.captured or name in self.names or name in self.readings:
+            return False
+        if self.all_fields[name].type != survey.fields[name].type:
             return False
         is_text = pa.types.is_string(survey.fields[name].type)
         return name not in self.types or is_text == (self.types[name] == "str")
@@ -435,6 +524,8 @@ class TableSource(Source):
         for arrows in self._open(file).read(survey, part, there):
             arrays = dict(arrows.arrays)
             for name in names:
+                if name in self.readings and name in arrays:
+                    arrays[name] = self.readings[name].apply(arrays[name])
                 if name not in arrays:
                     arrays[name] = pa.nulls(len(arrows.rows), self.all_fields[name].type)
                 elif self.all_fields[name].type not in (arrays[name].type, pa.null()):
@@ -452,6 +543,14 @@ class TableSource(Source):
             for loaded in [block] if self.image is None else self.image.load(block, self._holds_paths()):
                 columns = {self._new_name(name): column for name, column in loaded.columns.items()}
                 yield Block(loaded.rows, columns, loaded.refused, loaded.counted)
+
+    def kept_inside(self) -> TableSource:
+        """The same table, which refuses images outside the folder that it names them in."""
+        if self.image is None:
+            return self
+        kept = replace(self, image=replace(self.image, is_inside=True))
+        kept.__dict__["surveys"] = self.surveys
+        return kept
 
     def _holds_paths(self) -> bool:
         return self.image is not None and getattr(self.features.get(self.image.name), "dtype", "") == "str"
@@ -476,8 +575,11 @@ class TableSource(Source):
         return Block(numbers, columns, sorted([*arrows.refused, *left]))
 
     def _column(self, name: str, array: Any, bad: arrow.BadRows) -> Column:
-        if name in self.types:
-            array = cast_array(array, self.types[name], bad)
+        dtype = self.types.get(name)
+        if dtype is not None and is_date_type(dtype):
+            array = to_dates(array, dtype if ":" in dtype else f"date:{self.readings[name].notation}", bad)
+        elif dtype is not None:
+            array = cast_array(array, dtype, bad)
         column = arrow.to_column(array, bad)
         return named(column, self.names[name]) if name in self.names else column
 

@@ -147,6 +147,7 @@ def common_type(one: Any, other: Any, at: str) -> Any:
         raise SchemaMismatch(what, at=at, help=help) from None
 
 
+MANY_COLUMNS = 4096  # of which none is kept from the first reading: that would take longer than to read one again
 _MOST_VALUES = 127  # so that a row takes one byte
 
 
@@ -167,6 +168,16 @@ class Few(NamedTuple):
         kept = [value for value in given if value is not None]
         places = np.array([-1 if value is None else kept.index(value) for value in [*given, None]], np.int8)
         return cls(places[arrow.to_numbers(codes)], kept, values.type)
+
+    def to_arrow(self) -> Any:
+        """The values of the rows that have one, as an array."""
+        import pyarrow as pa
+
+        there = np.ascontiguousarray(self.codes[self.codes >= 0])
+        places = pa.Array.from_buffers(pa.int8(), len(there), [None, pa.py_buffer(there)])
+        if pa.types.is_string(self.type):
+            return arrow.texts([value.decode() for value in self.values]).take(places)
+        return pa.array(self.values, self.type).take(places)
 
 
 def few_values(column: Any) -> tuple[Any, Any] | None:

@@ -32,9 +32,9 @@ from bushel.records.index import load_index, load_keys
 from bushel.records.manifest import Manifest
 from bushel.training.inputs.splits import Splits, sampled
 from bushel.training.options import Options, TaskName
-from bushel.transforms import apply_all, decode_audio, decode_image, fit_audio, mel, resize
+from bushel.transforms import apply_all, date_parts, decode_audio, decode_image, fit_audio, mel, resize
 
-__all__ = ["choose_inputs", "choose_target", "describe_inputs", "describe_target"]
+__all__ = ["choose_inputs", "choose_target", "describe_inputs", "describe_target", "sound_inputs"]
 
 MOST_CLASSES = 10_000
 _DOUBTFUL = 10  # classes beyond which the other choice is offered
@@ -288,9 +288,21 @@ def _as_key(value: Any) -> bytes:
 def describe_inputs(preparation: Preparation) -> str:
     """How each input is fed, in a few words; similar inputs are listed together."""
     alike: dict[str, list[str]] = {}
+    sounds = sound_inputs(preparation)
     for given in preparation.inputs:
-        alike.setdefault(_described(given), []).append(given.name)
+        words = _described_sound(given) if given.name in sounds else _described(given)
+        alike.setdefault(words, []).append(given.name)
     return "; ".join(f"{_listed(names)} as {words}" for words, names in alike.items())
+
+
+def sound_inputs(preparation: Preparation) -> set[str]:
+    """The inputs that were sounds: a model is fed their mel features as an image."""
+    return {step.feature for step in preparation.transforms if isinstance(step, mel)}
+
+
+def _described_sound(given: Input) -> str:
+    bands, frames = given.shape[:2]
+    return f"sounds, in {bands} mel bands x {frames} frames"
 
 
 def _listed(names: list[str]) -> str:
@@ -340,6 +352,8 @@ def _add(choice: _Choice, name: str, feature: Feature, *, asked: bool) -> None:
         choice.add(Input(name=name, kind=kind, shape=feature.shape, dtype="uint8"))
     elif feature.sequence or feature.is_ragged:
         _add_lists(choice, name)
+    elif feature.meaning == "date" and feature.shape == () and choice.kinds.get(name) is None:
+        _add_date(choice, name, feature)
     else:
         _add_numbers(choice, name, feature)
     if len(choice.inputs) > before:
@@ -531,7 +545,7 @@ def _add_tokens(choice: _Choice, name: str, ids: NDArray[Any], length: int, *, c
         choice.notes.append(f"{name!r}: {rest} (--kind {name}={'series' if is_ragged else 'number'} feeds numbers)")
     is_zero_real = bool((ids == 0).any()) if is_ragged else not _is_padding(ids)
     pad = min(low, 0) - 1 if is_zero_real else 0
-    if is_zero_real and choice.options.model is not None:
+    if is_zero_real and not choice.options.is_ready:
         choice.notes.append(f"{name!r}: the id 0 occurs in records, and shorter rows are filled up with 0 too")
         pad = 0
     given = Input(name=name, kind="tokens", shape=(length,), dtype="int64", size=high + 1, pad=pad, cut=cut or 0.0)
@@ -577,6 +591,36 @@ def _add_numbers(choice: _Choice, name: str, feature: Feature) -> None:
     missing = not feature.required or bool(np.isnan(values.astype(np.float32)).any())
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     choice.add(Input(name=name, kind=kind, shape=shape, mean=mean, std=std, min=low, max=high, has_missing=missing))
+
+
+_WHOLE_YEAR, _WHOLE_WEEK = 300, 7  # days that dates must span for a cycle to show
+
+
+def _add_date(choice: _Choice, name: str, feature: Feature) -> None:
+    """A date as numbers and cycles: those that differ between the records of train."""
+    column = choice.read(name)[name]
+    stamps = np.asarray(column.values if isinstance(column, Ragged) else column, np.int64).reshape(-1)
+    if not len(stamps) or (stamps == stamps[0]).all():
+        choice.leave_out(name, "it is the same date in every record of train")
+        return
+    every: tuple[Any, ...] = ("days", "year", "month", "weekday", "hour")
+    first = str(np.datetime64(int(stamps.min()), "us").astype("datetime64[D]"))
+    values = date_parts(name, parts=every, since=first).apply_columns({name: stamps})[name]
+    assert isinstance(values, np.ndarray)
+    parts = tuple(part for part, one in zip(every, values.T, strict=True) if (one != one[0]).any())
+    span = float(np.ptp(values[:, 0]))
+    spans = {"year": span >= _WHOLE_YEAR, "week": span >= _WHOLE_WEEK and "weekday" in parts, "day": "hour" in parts}
+    cycles: tuple[Any, ...] = tuple(cycle for cycle, shows in spans.items() if shows)
+    step = date_parts(name, parts=parts, cycles=cycles, since=first, fill_nan=not feature.required)
+    made = step.apply_columns({name: stamps})[name]
+    assert isinstance(made, np.ndarray)
+    said = [f"days since {first}" if part == "days" else part for part in parts]
+    said += [f"the cycle of the {cycle}" for cycle in cycles]
+    choice.notes.append(f"{name!r} is a date, and is fed as {', '.join(said)} (--columns leaves it out)")
+    mean, std = _moments(made)
+    shape, is_optional = (made.shape[1],), not feature.required
+    given = Input(name=name, kind="number", shape=shape, mean=mean, std=std, has_missing=is_optional)
+    choice.add(given, transforms=(step,))
 
 
 def _known(feature: Feature) -> tuple[int, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -91,6 +91,14 @@ class Training:
         if self.best is not None:
             self.setup.learner.model.set_weights(self.best)
 
+    @contextmanager
+    def best_weights(self) -> Iterator[None]:
+        """Use the weights of the best epoch for a while."""
+        held = self.setup.learner.model.get_weights()
+        self.use_best()
+        yield
+        self.setup.learner.model.set_weights(held)
+
     def save_model(self) -> None:
         """Write the model into the run's folder."""
         self.setup.learner.model.save(self.folder / MODEL)
@@ -112,7 +120,7 @@ class Training:
             if is_broken:
                 break
             if self.setup.options.checkpoint_every and state.step % self.setup.options.checkpoint_every == 0:
-                self._save()
+                self.checkpoint()
             now = time.perf_counter()
             took = max(now - begun, 1e-9)
             waiting = (feed.report().waited - waited) / took
@@ -185,7 +193,7 @@ class Training:
         if self.setup.learner.frozen and is_head_done and state.epoch < self.setup.epochs:
             self._unfreeze()
         state.is_over = state.is_over or state.epoch >= self.setup.epochs
-        self._save()
+        self.checkpoint()
 
     def _keep_best(self) -> None:
         """Keep the best epoch, and decide whether to go on."""
@@ -221,6 +229,12 @@ class Training:
         rows, target = self._recent(len(self.state.history)), self.setup.target
         name = f"val_{primary(target).name}"
         return target.kind != "regression" and len(rows) >= self._window and all(row[name] == 1 for row in rows)
+
+    @property
+    def ended_perfect(self) -> bool:
+        """Whether the last epoch classified every record of the validation split: more epochs cannot score better."""
+        target = self.setup.target
+        return target.kind != "regression" and self.state.history[-1][f"val_{primary(target).name}"] == 1
 
     @property
     def _window(self) -> int:
@@ -259,7 +273,8 @@ class Training:
     def _rate(self) -> float:
         return float(np.asarray(self.setup.learner.model.optimizer.learning_rate))
 
-    def _save(self) -> None:
+    def checkpoint(self) -> None:
+        """Write what is needed to continue from here."""
         begun = time.perf_counter()
         self.state.watched = self.watch.to_json()
         save_checkpoint(self.folder, self.setup.learner.model, self.state, self.best)
@@ -298,6 +313,12 @@ class Boosting(Training):
         while not self.state.is_over:
             self._rounds(rows, labels, weights)
         self.state.is_over = True
+
+    @contextmanager
+    def best_weights(self) -> Iterator[None]:
+        """Use the rounds up to the best epoch."""
+        self.use_best()
+        yield
 
     @property
     def moved(self) -> None:
@@ -347,5 +368,5 @@ class Boosting(Training):
     def _rate(self) -> float:
         return self._booster.compiled.learning_rate
 
-    def _save(self) -> None:
+    def checkpoint(self) -> None:
         """There is nothing to continue from."""

@@ -102,6 +102,7 @@ function distribution(dataset, feature, facts) {
     const said = facts.top.slice(0, 4).map(([value, times]) => [feature.role === "label" && dataset.classes[Number(value)] || value, times]).map(([value, times]) => `${value || "(empty)"}: ${count(times)}`).join(", ");
     return el("span", { class: "cell" }, histogram(facts.top.map(([, times]) => times), said), el("small", {}, said));
   }
+  if (facts.texts) return el("span", { class: "cell" }, histogram(facts.top.map(([, times]) => times), facts.texts), el("small", {}, facts.texts));
   if (facts.values.count) return el("span", { class: "cell" }, histogram(facts.values.bins, range(facts.values)), el("small", {}, range(facts.values), facts.values.odd ? `, ${count(facts.values.odd)} not finite` : ""));
   if (facts.lengths.count) {
     const said = `${figure(facts.lengths.low)} to ${figure(facts.lengths.high)} bytes`;
