@@ -8,7 +8,7 @@ NATIVE := CMakeLists.txt $(wildcard src/native/*.* src/native/bindings/*)
 export PYTHONDONTWRITEBYTECODE :=
 CXX_SOURCES := $(foreach folder,src/native src/native/bindings tests/native,$(wildcard $(folder)/*.cpp $(folder)/*.h))
 
-.PHONY: demo test coverage test-scripts test-slow test-view test-frameworks check docs native tsan fuzz fuzz-files arm64 wheels bench format clean
+.PHONY: demo test coverage test-scripts test-slow test-view test-frameworks check typed docs native tsan fuzz fuzz-files arm64 wheels bench format clean
 
 $(STAMPS)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bushel needs Python 3.11 or later; try make PYTHON=python3.12")'
@@ -25,7 +25,7 @@ $(STAMPS)/install: $(STAMPS)/build $(NATIVE) pyproject.toml
 	@cp $$($(BIN)/python -c 'import bushel._native as n, pathlib; print(pathlib.Path(n.__file__).parent)')/_native.pyi src/bushel/
 	@touch $@
 
-$(STAMPS)/test $(STAMPS)/view $(STAMPS)/check $(STAMPS)/bench $(STAMPS)/demo: $(STAMPS)/%: $(STAMPS)/install
+$(STAMPS)/test $(STAMPS)/view $(STAMPS)/check $(STAMPS)/typed $(STAMPS)/bench $(STAMPS)/demo: $(STAMPS)/%: $(STAMPS)/install
 	$(BIN)/pip install --quiet --group $*
 	@touch $@
 
@@ -140,6 +140,10 @@ check: $(STAMPS)/check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(CXX_SOURCES)
+
+# The code of the documentation, as mypy --strict and pyright see it.
+typed: $(STAMPS)/typed
+	$(BIN)/python tests/docs/typed_pages.py
 
 format: $(STAMPS)/check
 	$(BIN)/ruff check --fix-only --quiet .

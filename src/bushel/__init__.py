@@ -29,14 +29,19 @@ _HOMES = {
     "CorruptRecord": "bushel.errors",
     "Dataset": "bushel.reading",
     "Dense": "bushel.reading",
+    "Engine": "bushel.building.engines",
     "Fault": "bushel.errors",
     "Feature": "bushel.data.schema",
     "Feed": "bushel.reading",
     "FileProblem": "bushel.errors",
+    "Finding": "bushel.checking.findings",
     "FormatError": "bushel.errors",
     "Index": "bushel.records.index",
+    "Location": "bushel.checking.findings",
+    "Listener": "bushel.training.run",
     "Manifest": "bushel.records.manifest",
     "MissingName": "bushel.errors",
+    "Options": "bushel.training",
     "Order": "bushel.reading",
     "Pack": "bushel.reading",
     "Pad": "bushel.reading",
@@ -45,12 +50,16 @@ _HOMES = {
     "Report": "bushel.reading",
     "Run": "bushel.building",
     "Schema": "bushel.data.schema",
+    "Source": "bushel.sources",
     "SchemaMismatch": "bushel.errors",
     "Sparse": "bushel.reading",
     "SparseColumn": "bushel.data.columns",
     "SparseRow": "bushel.data.columns",
     "Split": "bushel.reading",
     "TooManyRefused": "bushel.errors",
+    "Verdict": "bushel.training.verdict.verdict",
+    "Transform": "bushel.transforms",
+    "Trained": "bushel.training.run_folder",
     "Workers": "bushel.reading",
     "Writer": "bushel.building",
     "batches": "bushel.reading",
@@ -77,6 +86,7 @@ _HOMES = {
     "read": "bushel.records.scan",
     "read_manifest": "bushel.records.manifest",
     "repair": "bushel.building",
+    "rule": "bushel.checking",
     "scan": "bushel.records.scan",
     "evaluate": "bushel.training",
     "serve": "bushel.training.serving",
@@ -124,6 +134,15 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from bushel import contract as contract
+    from bushel import grain as grain
+    from bushel import jax as jax
+    from bushel import keras as keras
+    from bushel import ray as ray
+    from bushel import sources as sources
+    from bushel import tensorflow as tensorflow
+    from bushel import torch as torch
+    from bushel import transforms as transforms
     from bushel.building import Balance as Balance
     from bushel.building import Built as Built
     from bushel.building import Constraint as Constraint
@@ -135,8 +154,12 @@ if TYPE_CHECKING:
     from bushel.building import plan as plan
     from bushel.building import provenance as provenance
     from bushel.building import repair as repair
+    from bushel.building.engines import Engine as Engine
     from bushel.checking import check as check
     from bushel.checking import explain as explain
+    from bushel.checking import rule as rule
+    from bushel.checking.findings import Finding as Finding
+    from bushel.checking.findings import Location as Location
     from bushel.data.columns import BytesColumn as BytesColumn
     from bushel.data.columns import Ragged as Ragged
     from bushel.data.columns import SparseColumn as SparseColumn
@@ -182,11 +205,17 @@ if TYPE_CHECKING:
     from bushel.records.survey import costs as costs
     from bushel.records.survey import infer_schema as infer_schema
     from bushel.records.survey import info as info
+    from bushel.sources import Source as Source
+    from bushel.training import Options as Options
     from bushel.training import evaluate as evaluate
     from bushel.training import predict as predict
     from bushel.training import train as train
     from bushel.training.exporting import export_run as export_run
     from bushel.training.predicting import predict_rows as predict_rows
+    from bushel.training.run import Listener as Listener
+    from bushel.training.run_folder import Trained as Trained
     from bushel.training.serving import serve as serve
+    from bushel.training.verdict.verdict import Verdict as Verdict
+    from bushel.transforms import Transform as Transform
     from bushel.viewing.report_page import write_report as write_report
     from bushel.viewing.server import view as view

@@ -20,8 +20,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.data.arrow_columns import to_arrow
 from bushel.data.categories import Label
-from bushel.data.columns import BytesColumn, Column, SparseRow, need_arrow, to_arrow
+from bushel.data.columns import BytesColumn, Column, SparseRow, need_arrow
 from bushel.data.encoding import Constraint, Narrowings, RecordEncoder
 from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema

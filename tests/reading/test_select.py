@@ -182,14 +182,6 @@ def test_tables_hold_all_values_with_nulls_and_names_of_classes(rows: Split) -> 
     assert frame["age"].isna().sum() == sum(row["age"] is None for row in ROWS)
 
 
-def test_arrays_become_lists_of_fixed_size(tmp_path: Path) -> None:
-    noise = np.random.default_rng(0).normal(size=(20, 3, 4)).astype(np.float32)
-    bushel.build({"x": noise, "image": (noise * 9).astype(np.uint8)}, tmp_path / "out", order="source")
-    table = bushel.open(tmp_path / "out")["train"].to_arrow()
-    assert str(table.schema.field("x").type).startswith("fixed_size_list")
-    np.testing.assert_array_equal(np.array(table["x"].to_pylist(), np.float32), noise)
-
-
 def test_compressed_and_raw_data_are_filtered_too(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("\n".join(["x,label", *(f"{n},{'ab'[n % 2]}" for n in range(40))]))
     bushel.build(tmp_path / "rows.csv", tmp_path / "out", compression="gzip")

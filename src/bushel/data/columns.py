@@ -7,10 +7,9 @@ import math
 import os
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias, cast, overload
 
@@ -18,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch, missing_package
 from bushel.parallel import map_in_threads
 from bushel.storage import local_copy, new_folder, write_array, write_whole
@@ -249,6 +247,7 @@ class SparseColumn:
 
 
 Column: TypeAlias = Array | Ragged | BytesColumn  # and SparseColumn, after transforms and in batches
+AnyColumn: TypeAlias = Column | SparseColumn
 
 
 def part_sparse(name: str, column: SparseColumn) -> dict[str, Column]:
@@ -618,90 +617,3 @@ def need_arrow(purpose: str) -> Any:
     except ImportError:
         raise missing_package("pyarrow", extra="tables", purpose=purpose) from None
     return pyarrow
-
-
-def to_arrow(columns: Mapping[str, Any], features: Mapping[str, Feature]) -> Any:
-    """A table with one row per record: lists for arrays, of fixed size if the shape is, and nulls for missing values.
-
-    A sparse feature becomes two lists, `name/indices` and `name/values`, as in records.
-    """
-    import pyarrow as pa
-
-    arrays: dict[str, Any] = {}
-    for name, column in columns.items():
-        if isinstance(column, SparseColumn):
-            arrays |= {part: _array(inner, None) for part, inner in part_sparse(name, column).items()}
-        else:
-            arrays[name] = _array(column, features.get(name))
-    return pa.table(arrays)
-
-
-def _array(column: Column, feature: Feature | None) -> Any:
-    is_text = feature is not None and feature.dtype == "str"
-    if not isinstance(column, Ragged):
-        return _dense(column, is_text)
-    if feature is None or feature.sequence or feature.is_ragged or column.present is None:
-        return _lists(column, is_text)
-    return _optional(column, feature, is_text)
-
-
-def _dense(column: Column, is_text: bool) -> Any:
-    import pyarrow as pa
-
-    if isinstance(column, BytesColumn):
-        return _texts(column, is_text)
-    if isinstance(column, Ragged):
-        return _lists(column, is_text)
-    array = np.ascontiguousarray(column)
-    found = pa.array(array.reshape(-1))
-    for size in reversed(array.shape[1:]):
-        found = pa.FixedSizeListArray.from_arrays(found, size) if size else _empty_lists(found, array.shape)
-    return found
-
-
-def _empty_lists(values: Any, shape: tuple[int, ...]) -> Any:
-    import pyarrow as pa
-
-    return pa.LargeListArray.from_arrays(np.zeros(shape[0] + 1, np.int64), values)
-
-
-def _texts(column: BytesColumn, is_text: bool) -> Any:
-    import pyarrow as pa
-
-    buffers = [
-        None,
-        pa.py_buffer(np.ascontiguousarray(column.offsets, np.int64)),
-        pa.py_buffer(np.ascontiguousarray(column.data)),
-    ]
-    if is_text:
-        found = pa.Array.from_buffers(pa.large_string(), len(column), buffers)
-        try:
-            found.validate(full=True)
-            return found
-        except pa.ArrowInvalid:  # not UTF-8: the bytes as they are
-            pass
-    return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
-
-
-def _lists(column: Ragged, is_text: bool) -> Any:
-    import pyarrow as pa
-
-    mask = None if column.present is None else pa.array(~np.asarray(column.present))
-    offsets = pa.array(np.asarray(column.row_splits, np.int64))
-    return pa.LargeListArray.from_arrays(offsets, _dense(column.values, is_text), mask=mask)
-
-
-def _optional(column: Ragged, feature: Feature, is_text: bool) -> Any:
-    """Values of one shape, null where a record lacks them."""
-    import pyarrow as pa
-
-    assert column.present is not None
-    present = np.asarray(column.present)
-    sizes = [size or 0 for size in feature.shape]
-    values = column.values
-    if isinstance(values, np.ndarray) and values.size == int(present.sum()) * prod(sizes):
-        values = values.reshape(-1, *sizes)
-    elif len(values) != int(present.sum()):
-        return _lists(column, is_text)
-    places = np.cumsum(present) - 1
-    return _dense(values, is_text).take(pa.array(places, mask=~present))

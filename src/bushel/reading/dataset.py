@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import islice, repeat
 from os import PathLike
 from pathlib import Path
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bushel.data.categories import Label
 from bushel.data.columns import (
+    AnyColumn,
     BytesColumn,
     Column,
     Ragged,
@@ -24,13 +25,13 @@ from bushel.data.columns import (
     cut,
     join_sparse,
     need_arrow,
-    to_arrow,
 )
 from bushel.data.samples import Sample, column_of, feature_of, sample_at
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import choose, find, group_files
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity, understood
 from bushel.printing import html_table
+from bushel.reading.arrow_streams import RecordStream, join_streams
 from bushel.reading.expressions import Expression, one_of, parse
 from bushel.reading.shards import (
     Decoded,
@@ -97,8 +98,11 @@ def open_manifest(folder: Path, manifest: Manifest, schema: Schema | None = None
     return Dataset(splits, where=str(folder), manifest=manifest)
 
 
-class Dataset:
+class Dataset(Mapping[str, "Split"]):
     """The splits of a dataset, by name."""
+
+    __eq__ = object.__eq__  # two that are open are not one, whatever they hold
+    __hash__ = object.__hash__
 
     def __init__(
         self, splits: dict[str, Split], *, where: str, manifest: Manifest | None = None, label: Label | None = None
@@ -108,7 +112,7 @@ class Dataset:
         self.manifest = manifest
         self.label = label or (manifest.label if manifest else None)
         for split in splits.values():
-            split.classes = self.label.names if self.label else ()
+            split.classes = self.classes
 
     def __getitem__(self, name: str) -> Split:
         found = find(self.splits, name)
@@ -133,6 +137,11 @@ class Dataset:
         features = [(name, feature.describe()) for name, feature in self.schema.features.items()]
         return html_table(("split", "holds"), rows, title=self.where) + html_table(("feature", "type"), features)
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """What Arrow's libraries ask for: the records of all splits, with a column `split`."""
+        need_arrow("a stream of Arrow")
+        return join_streams({name: self[name].stream() for name in self}).__arrow_c_stream__(requested_schema)
+
     def choose(self, name: str | None = None, *preferred: str) -> Split:
         """The split with this name; without a name, a preferred one, or the only one."""
         return self[choose(self.splits, *preferred) if name is None else name]
@@ -141,6 +150,11 @@ class Dataset:
     def schema(self) -> Schema:
         """What the records of the first split hold."""
         return next(iter(self.splits.values())).schema
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """The names of the label's codes; empty if they have none."""
+        return self.label.names if self.label else ()
 
     def class_weights(self) -> dict[int, float]:
         """The weight of each class in a loss, by its label: records of train / (classes * records of the class).
@@ -287,7 +301,7 @@ class Split:
     @overload
     def __getitem__(self, key: int | np.integer[Any]) -> Sample: ...
     @overload
-    def __getitem__(self, key: slice | Sequence[int] | NDArray[Any]) -> dict[str, Column]: ...
+    def __getitem__(self, key: slice | Sequence[int] | NDArray[Any]) -> dict[str, AnyColumn]: ...
     def __getitem__(self, key: Any) -> Any:
         """One sample by number; columns of several by a slice, a list or an array of numbers or booleans."""
         if isinstance(key, int | np.integer):
@@ -519,22 +533,36 @@ class Split:
 
         return bushel.view(self, height=height)
 
+    def stream(self, columns: Sequence[str] | None = None) -> RecordStream:
+        """The records as Arrow, a few megabytes at a time."""
+        need_arrow("a stream of Arrow")
+        return RecordStream(
+            schema=self.schema if columns is None else _only(self.schema, [name for name, *_ in self.wanted(columns)]),
+            classes={self.label: self.classes} if self.classes else {},
+            rows=self._all_rows,
+            read=partial(self.read, columns=columns),
+            in_order=self.is_sequential,
+        )
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """What Arrow's libraries ask for: `pl.DataFrame(split)`, `pa.table(split)`, `duckdb.sql("from split")`."""
+        return self.stream().reader().__arrow_c_stream__(requested_schema)
+
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
         """All records as an Arrow table, in memory."""
-        pa = need_arrow("to_arrow")
-        rows = self._all_rows
-        starts = range(0, max(len(rows), 1), _AT_A_TIME)
-        pieces = [to_arrow(self.read(rows[at : at + _AT_A_TIME], columns), self.schema.features) for at in starts]
-        return pa.concat_tables(pieces, promote_options="permissive")
+        need_arrow("to_arrow")
+        return self.stream(columns).reader().read_all()
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
         """All records as a pandas DataFrame, in memory; class names instead of codes."""
         if importlib.util.find_spec("pandas") is None:
             raise ImportError("to_pandas needs pandas: pip install pandas")
         need_arrow("to_pandas")
-        frame = self.to_arrow(columns).to_pandas()
-        if self.classes and self.label in frame and frame[self.label].dtype.kind in "iu":
-            frame[self.label] = [self.classes[code] for code in frame[self.label]]
+        table = self.to_arrow(columns)
+        frame = table.to_pandas()
+        for name in table.column_names:
+            if hasattr(table.schema.field(name).type, "permutation"):  # tensors, which pandas would lay flat
+                frame[name] = [cell.to_numpy() if cell.is_valid else None for cell in table.column(name)]
         return frame
 
     def _but(self, **changed: Any) -> Split:

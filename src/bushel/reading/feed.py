@@ -20,6 +20,7 @@ from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import BushelError, BushelWarning, MissingName
 from bushel.parallel import Ahead, Stopwatch
 from bushel.pixels.codecs import decoders
+from bushel.reading.arrow_streams import stream_batches
 from bushel.reading.batch import Batch, MadeBatches, OnFault, Place, Report
 from bushel.reading.dataset import Dataset, Split
 from bushel.reading.dataset import open as open_records
@@ -130,6 +131,10 @@ class Feed:
             self._epochs_done += self.settings.epochs or 0
             self._is_through = False
         return self
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """What Arrow's libraries ask for: the batches from here on."""
+        return stream_batches(self).__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
         """How many batches an epoch has; unknown if records are packed."""

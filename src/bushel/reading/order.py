@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
@@ -62,7 +62,7 @@ class Order:
     uneven: Uneven = "drop"
     block: int | None = None
     window: int = 16
-    weights: NDArray[Any] | str | None = field(default=None, repr=False)
+    weights: NDArray[Any] | Sequence[float] | str | None = field(default=None, repr=False)
     balance: str | None = None
     buffer: int = 10_000
 

@@ -10,7 +10,7 @@ from bushel.sources.image_tiles import TileSource, tiles
 from bushel.sources.in_memory import IterableSource, iterable
 from bushel.sources.mask_folder import MaskSource, masks
 from bushel.sources.opening import open_source
-from bushel.sources.protocol import Block, Listing, Refused, Source
+from bushel.sources.protocol import Block, Listing, Reads, Refused, Source
 from bushel.sources.record_files import RecordSource, elwc, records
 from bushel.sources.sound_files import AudioSource, audio
 from bushel.sources.tables.row_sources import RowSource, sql
@@ -31,6 +31,7 @@ __all__ = [
     "LineSource",
     "Listing",
     "MaskSource",
+    "Reads",
     "RecordSource",
     "Refused",
     "RowSource",

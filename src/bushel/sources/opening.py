@@ -37,7 +37,7 @@ from bushel.sources.sound_files import audio
 from bushel.sources.tables.dialect import is_delimited
 from bushel.sources.tables.row_sources import sql
 from bushel.sources.tables.spreadsheets import excel
-from bushel.sources.tables.table import from_datasets, huggingface, is_dataset_folder, table
+from bushel.sources.tables.table import from_datasets, from_stream, huggingface, is_dataset_folder, table
 from bushel.sources.tars import webdataset
 from bushel.sources.text_files import text
 from bushel.sources.time_series import series
@@ -149,6 +149,11 @@ def open_any(given: Any, helpers: Helpers = None) -> Source:
         return cast("Source", found)
     if hasattr(given, "collect") and hasattr(given, "collect_schema"):  # a lazy frame of Polars
         given = given.collect()
+    if hasattr(given, "scanner"):  # a dataset of pyarrow
+        given = given.scanner().to_reader()
+    is_in_memory = is_arrow(given) or hasattr(given, "iloc")  # Arrow's tables, frames of Polars and of pandas
+    if hasattr(given, "__arrow_c_stream__") and not is_in_memory:
+        return cast("Source", from_stream(given))
     is_columns = isinstance(given, Mapping | tuple | np.ndarray) or hasattr(given, "dtypes")
     if is_columns or is_sparse(given) or is_arrow(given):
         return arrays(given)

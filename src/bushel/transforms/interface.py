@@ -136,6 +136,10 @@ class DeclaredTransform:
     masks: tuple[str, ...] = ()  # features that move with the image
     engines: ClassVar[tuple[Engine, ...]] = ("sample",)  # what can run it, with the same result
 
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Return the changed sample; the original stays as it was."""
+        raise TypeError(f"{type(self).__name__} changes whole batches, not single samples")
+
     @property
     def touches(self) -> tuple[str, ...] | None:
         """The features that it reads or writes; None if it may be any."""

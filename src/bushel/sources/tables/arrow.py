@@ -37,7 +37,7 @@ def _flatten_into(found: dict[str, Any], name: str, array: Any) -> None:
     import pyarrow as pa
 
     if isinstance(array, pa.ExtensionArray):
-        array = array.storage
+        array = _nested_lists(array) if _is_tensor(array.type) else array.storage
     if pa.types.is_struct(array.type):
         for field, inner in zip(array.type, array.flatten(), strict=True):
             _flatten_into(found, f"{name}/{field.name}", inner)
@@ -50,10 +50,40 @@ def flatten_type(name: str, kind: Any) -> dict[str, Any]:
     import pyarrow as pa
 
     if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
+        kind = _nested_type(kind) if _is_tensor(kind) else kind.storage_type
     if pa.types.is_struct(kind):
         return {key: inner for field in kind for key, inner in flatten_type(f"{name}/{field.name}", field.type).items()}
     return {name: kind}
+
+
+def _is_tensor(kind: Any) -> bool:
+    """Whether values are arrays of one shape, stored in the usual order."""
+    import pyarrow as pa
+
+    is_one = isinstance(kind, pa.FixedShapeTensorType)
+    return is_one and list(kind.permutation or range(len(kind.shape))) == list(range(len(kind.shape)))
+
+
+def _nested_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    found = kind.value_type
+    for size in reversed(kind.shape):
+        found = pa.list_(found, size)
+    return found
+
+
+def _nested_lists(array: Any) -> Any:
+    """Tensors as lists in lists, which have their shape; Arrow stores them flat."""
+    import pyarrow as pa
+
+    storage, shape = array.storage, array.type.shape
+    each = storage.type.list_size
+    found = storage.values.slice(storage.offset * each, len(storage) * each)
+    for size in reversed(shape[1:]):
+        found = pa.FixedSizeListArray.from_arrays(found, size)
+    mask = storage.is_null() if storage.null_count else None
+    return pa.FixedSizeListArray.from_arrays(found, shape[0], mask=mask)
 
 
 def feature_of(kind: Any, *, name: str, required: bool) -> Feature:

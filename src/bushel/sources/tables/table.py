@@ -25,6 +25,7 @@ from bushel.data.schema import Feature, Schema
 from bushel.data.splits import split_of_file, splits_in_names
 from bushel.errors import FileProblem, MissingName, understood
 from bushel.parallel import Helpers, do_all
+from bushel.records.index import sha256_of
 from bushel.sources.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
 from bushel.sources.in_memory import number_keys, typed
 from bushel.sources.protocol import (
@@ -668,6 +669,27 @@ def from_datasets(data: Any) -> TableSource:
     if source.image is not None:  # the paths are those of the running program
         source = replace(source, image=replace(source.image, is_inside=False))
     return replace(source, recipe={"kind": "huggingface", "fingerprints": prints}, printed="\n".join(prints))
+
+
+def from_stream(data: Any) -> TableSource:
+    """Take samples from a stream of Arrow, written to a temporary file, so that memory is bounded."""
+    pa = need_arrow("reading a stream of Arrow")
+    folder = tempfile.mkdtemp(prefix="bushel-stream-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "stream.arrow")
+    reader = pa.RecordBatchReader.from_stream(data)
+    # A file of Arrow has one dictionary for all batches, and a stream may have several.
+    plain = pa.schema([field.with_type(_without_codes(field.type)) for field in reader.schema])
+    with pa.ipc.new_file(str(path), plain) as writer:
+        for batch in reader:
+            writer.write_batch(batch.cast(plain))
+    return replace(table(path), recipe={"kind": "table", "name": type(data).__name__}, printed=sha256_of(path))
+
+
+def _without_codes(kind: Any) -> Any:
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def is_dataset_folder(folder: Path) -> bool:
