@@ -101,9 +101,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "BalancedSource._made: pickle.loads": PICKLED,
         "BalancedSource._made: self.folder / MADE_NAME.read_bytes": OWN,
     },
-    "building/recipe.py": {
-        "read_recipe: as_path(path).read_bytes": NAMED,
-    },
     "building/record_encoding.py": {
         "load_fits: pickle.loads": PICKLED,
         "load_fits: path.read_bytes": OWN,
@@ -177,7 +174,6 @@ ALLOWED: dict[str, dict[str, str]] = {
         "_Terminal._try: os.open": SYSTEM,
     },
     "cli/file_commands.py": {
-        "index: written[-1].write_text": NAMED,
         "_foreign_record: bushel.open": NAMED,
         "view: webbrowser.open": NAMED,
     },
@@ -242,10 +238,9 @@ ALLOWED: dict[str, dict[str, str]] = {
         "count_levels: Image.open": MEMORY,
     },
     "sources/array_source.py": {
-        "_Hdf5Place.load: _h5py().File": CHECKED,
+        "_open_hdf5: _h5py().File": CHECKED,
         "_Hdf5Place.load: np.memmap": CHECKED,
         "_refuse_outside: _h5py().File": CHECKED,
-        "_names_in_hdf5: _h5py().File": CHECKED,
         "_of_file: zipfile.ZipFile": CHECKED,
         "_load_npy: np.load": CHECKED,
         "_load_member: zipfile.ZipFile": CHECKED,

@@ -133,3 +133,13 @@ def test_a_reader_that_stops_early_gets_no_message_but_an_exit_code(tmp_path: Pa
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait(timeout=30) == 1  # not all that was asked for was written
+
+
+def test_an_index_as_text_replaces_a_link_and_does_not_write_through_it(tmp_path: Path) -> None:
+    with bushel.Writer(tmp_path / "a.tfrecord") as writer:
+        writer.write({"x": 1})
+    (tmp_path / "keep.txt").write_text("keep")
+    (tmp_path / "a.tfrecord.idx").symlink_to("keep.txt")
+    assert run("index", tmp_path / "a.tfrecord", "--text").returncode == 0
+    assert (tmp_path / "keep.txt").read_text() == "keep"
+    assert not (tmp_path / "a.tfrecord.idx").is_symlink()

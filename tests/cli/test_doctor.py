@@ -62,3 +62,10 @@ def test_a_missing_package_leads_to_the_extra_of_its_own_name(monkeypatch: pytes
     declared = ['absent>=2; extra == "cuda"', 'absent>=2; extra == "absent"', "numpy>=2"]
     monkeypatch.setattr(metadata, "requires", lambda name: declared)
     assert packages()[0]["absent"] == 'not installed: pip install "bushel[absent]"'
+
+
+def test_the_value_of_a_setting_that_is_a_secret_is_not_shown() -> None:
+    said = doctor(BUSHEL_VIEW_TOKEN="hunter2", BUSHEL_CACHE_SIZE="3G").stdout
+    assert "hunter2" not in said
+    assert "BUSHEL_VIEW_TOKEN" in said
+    assert "3G" in said

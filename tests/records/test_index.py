@@ -9,7 +9,7 @@ from support import example, flip, frame, write_records
 import bushel
 from bushel import _native
 from bushel.errors import BushelError, CorruptRecord, FileProblem, FormatError, MissingName
-from bushel.records.index import StaleIndex, build_index, cached_index_path, index_path, to_text
+from bushel.records.index import StaleIndex, build_index, cached_index_path, index_path, load_keys, to_text
 
 RECORDS = [
     example({"label": [i % 3], "weight": [i / 2], "key": [b"k%d" % i], "number": [i], "list": [1] * i})
@@ -197,3 +197,15 @@ def test_a_file_without_records_has_an_index_without_records(tmp_path: Path) -> 
     path.write_bytes(gzip.compress(b""))
     bushel.write_index(path)
     assert len(bushel.load_index(path)) == 0
+
+
+def test_an_index_or_keys_that_lead_elsewhere_are_as_if_they_were_not_there(tmp_path: Path) -> None:
+    bushel.build([{"key": f"k{n}", "x": n} for n in range(4)], tmp_path / "data")
+    (tmp_path / "secret").write_text("not an index")
+    shard = next((tmp_path / "data").glob("*.tfrecord"))
+    for beside in (tmp_path / "data" / "_index").iterdir():
+        beside.unlink()
+        beside.symlink_to(tmp_path / "secret")
+    assert bushel.load_index(shard) is None
+    assert load_keys(shard) is None
+    assert len(bushel.open(tmp_path / "data")["train"][:]["x"]) == 4

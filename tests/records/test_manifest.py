@@ -118,3 +118,26 @@ def test_a_shard_that_ends_with_another_record_than_the_manifest_says_is_noticed
     assert f"bushel repair {shard} OUT" in str(caught.value)
     with pytest.warns(SkippedRecords, match="1 file not as the manifest says"):
         assert len(bushel.read(shards, on_fault="skip")["x"]) < 60
+
+
+def test_a_manifest_without_splits_and_one_that_is_a_link_elsewhere_are_refused(tmp_path: Path) -> None:
+    bushel.build([{"x": n} for n in range(4)], tmp_path / "data")
+    path = tmp_path / "data" / "dataset.json"
+    whole = path.read_text()
+    path.write_text(json.dumps(json.loads(whole) | {"splits": {}}))
+    with pytest.raises(bushel.FormatError, match=r"dataset\.json: splits: there is none"):
+        bushel.open(tmp_path / "data")
+    (tmp_path / "other.json").write_text(whole)
+    path.unlink()
+    path.symlink_to("../other.json")
+    with pytest.raises(bushel.FormatError, match="is a link that leaves the folder"):
+        bushel.open(tmp_path / "data")
+
+
+def test_files_beside_the_shards_of_a_dataset_that_lead_elsewhere_are_not_read(tmp_path: Path) -> None:
+    bushel.build([{"x": n} for n in range(4)], tmp_path / "data")
+    bushel.build([{"secret": n} for n in range(4)], tmp_path / "other")
+    (tmp_path / "data" / "zz.tfrecord").symlink_to("../other/train-00000-of-00001.tfrecord")
+    for read in (bushel.info, bushel.infer_schema, bushel.write_index):
+        with pytest.raises(bushel.FileProblem, match=r"zz\.tfrecord: is a link that leaves the folder"):
+            read(tmp_path / "data")

@@ -6,7 +6,7 @@ import hashlib
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Literal, TypeAlias, get_args
@@ -16,7 +16,8 @@ import msgspec
 from bushel.data.encoding import Constraint
 from bushel.errors import BushelWarning, FormatError, nearest
 from bushel.records.files import Compression
-from bushel.storage import AnyPath, as_path, write_whole
+from bushel.sources.protocol import paths_named
+from bushel.storage import AnyPath, as_path, check_inside, read_named, write_whole
 from bushel.transforms.by_name import make_transforms
 
 __all__ = [
@@ -107,10 +108,15 @@ def parse_size(size: int | str) -> int:
     return int(float(found[1]) * _SIZES[found[2].upper()])
 
 
-def read_recipe(path: AnyPath) -> Recipe:
-    """Read a recipe; an unknown key is an error that suggests the nearest one."""
+def read_recipe(path: AnyPath, *, within: Sequence[AnyPath] = ()) -> Recipe:
+    """Read a recipe; an unknown key is an error that suggests the nearest one.
+
+    With `within`, files of transforms that are not in these folders are refused before they are opened.
+    """
     try:
-        fields = msgspec.toml.decode(as_path(path).read_bytes(), type=dict[str, Any])
+        fields = msgspec.toml.decode(_text_of(path), type=dict[str, Any])
+        if within:
+            check_inside(_files_of_transforms(fields), [as_path(folder) for folder in within])
         if isinstance(fields.get("shard_size"), str):
             fields["shard_size"] = parse_size(fields["shard_size"])
         _check_transforms(fields)
@@ -121,6 +127,20 @@ def read_recipe(path: AnyPath) -> Recipe:
         raise FormatError(path, str(error)) from None
 
 
+def _text_of(path: AnyPath) -> str:
+    """The text of a recipe. Python's parser takes the square of the parts of a name, in time and in memory."""
+    text = read_named(as_path(path)).decode()
+    if any(line.partition("=")[0].count(".") > _MOST_PARTS for line in text.splitlines()):
+        raise ValueError(f"a name has more than {_MOST_PARTS} parts")
+    return text
+
+
+def _files_of_transforms(fields: dict[str, Any]) -> list[Path]:
+    tables = [table for name in ("transform", "transforms", "augment") for table in fields.get(name) or ()]
+    return [path for table in tables if isinstance(table, dict) for path in paths_named(table, ("file",))]
+
+
+_MOST_PARTS = 100
 _FOR_CALLERS = {  # what decides more than what is read, and how to say it oneself
     "private": "--set private=true",
     "downloads": "--set downloads=FOLDER",

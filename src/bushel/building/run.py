@@ -190,7 +190,8 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
     run = run or Run()
     if run.inside is True and not isinstance(recipe, Recipe):  # its paths begin in the working folder
         run = replace(run, inside=["."])
-    recipe = recipe if isinstance(recipe, Recipe) else recipes.read_recipe(recipe)
+    within = () if isinstance(run.inside, bool) else run.inside
+    recipe = recipe if isinstance(recipe, Recipe) else recipes.read_recipe(recipe, within=within)
     out = out if out is not None else recipe.out
     if out is None:
         raise ValueError(f"{where} names no out: give the folder to write")

@@ -128,7 +128,8 @@ def _recipe(ctx: click.Context, source: str) -> Recipe:
     from bushel.building.recipe import Recipe, parse_size, read_recipe
 
     given = given_flags(ctx)
-    recipe = read_recipe(source) if source.endswith(".toml") else Recipe(source={"path": source})
+    within = _folders_named(ctx, source) if given.get("inside") else ()
+    recipe = read_recipe(source, within=within) if source.endswith(".toml") else Recipe(source={"path": source})
     table = dict(recipe.source)
     changes = changes_of(given, table)
     changes |= {

@@ -226,6 +226,7 @@ _LOW = 1 << 30  # bytes
 # Addresses are worth knowing; of everything else only that it is set, because it may be a secret.
 _SHOWN = ("BUSHEL_", "RAY_ADDRESS", "AWS_ENDPOINT_URL", "KERAS_BACKEND", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 _NAMED = ("AWS_", "AZURE_", "GOOGLE_")
+_SECRET = ("TOKEN", "SECRET", "PASSWORD", "KEY")  # words in the names of settings
 
 
 @click.command(cls=Grouped)
@@ -376,5 +377,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _settings() -> dict[str, str]:
-    shown = {name: value for name, value in os.environ.items() if name.startswith(_SHOWN)}
-    return dict(sorted((shown | {name: "set" for name in os.environ if name.startswith(_NAMED)} | shown).items()))
+    secret = {name for name in os.environ if any(word in name.upper().split("_") for word in _SECRET)}
+    shown = {name: value for name, value in os.environ.items() if name.startswith(_SHOWN) and name not in secret}
+    known = {name: "set" for name in os.environ if name.startswith((*_NAMED, *_SHOWN))}
+    return dict(sorted((known | shown).items()))

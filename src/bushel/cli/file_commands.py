@@ -52,13 +52,14 @@ def index(
     """
     import bushel
     from bushel.records.index import build_index, to_text
-    from bushel.storage import list_files
+    from bushel.storage import list_files, write_whole
 
     if text:
         written = []
         for path in list_files(paths):
             written.append(path.with_name(path.name + ".idx"))
-            written[-1].write_text(to_text(build_index(path)))
+            with write_whole(written[-1]) as file:  # beside it, then renamed: a link there is replaced, not followed
+                file.write(to_text(build_index(path)).encode())
     else:
         written = bushel.write_index(paths, label=label, key=key, values=values, lengths=lengths)
     if as_json:

@@ -21,6 +21,7 @@ from bushel.parallel import available_cores
 TRAIN, VAL, TEST = "train", "val", "test"
 ALL = "all"  # files whose names do not say a split
 _NAMES = (TRAIN, VAL, TEST)
+_MOST_SPLITS = 256  # a plan has a byte for the split of each sample
 
 _ALIASES = {
     "train": TRAIN,
@@ -496,6 +497,10 @@ class _Divider:
             raise BushelError(f"{len(values.missing):,} samples have no {column!r}, so they have no split")
         usual = common_names(values.names(), self.known_splits)
         names = in_order({check_name(name) for name in usual.values()})
+        if len(names) > _MOST_SPLITS:
+            help = [f"If {column!r} is no split, rename the column; --split 80/20 --resplit divides all samples."]
+            what = f"{column!r} has {len(names):,} values, and a dataset has at most {_MOST_SPLITS} splits"
+            raise BushelError(what, help=help)
         places = np.array([names.index(usual[name]) for name in values.names()], np.uint8)
         found: NDArray[np.uint8] = places[values.codes()]
         self._check_groups(found)

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,12 +23,12 @@ from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, count_
 from bushel.errors import BushelError, CorruptRecord, FileProblem, FormatError, MissingName
 from bushel.records.deflated import find_starts, valid_starts
 from bushel.records.files import FOOTER, HEADER, RecordFile, Skipped, leave_out_empty, open_file
+from bushel.records.manifest import record_files
 from bushel.records.scan import to_column
 from bushel.storage import (
     AnyPath,
     Status,
     as_path,
-    list_files,
     load_bytes,
     local_copy,
     make_own_folder,
@@ -35,6 +36,7 @@ from bushel.storage import (
     read_head,
     read_past_cache,
     status_of,
+    why_not_inside,
     write_whole,
 )
 from bushel.storage.file_kinds import SHARD_CODECS
@@ -137,10 +139,15 @@ def has_lost_keys(path: Path, index: Index) -> bool:
     return (path.parent / "dataset.json").is_file() and not keys_path(path).is_file()
 
 
+def _leads_out(path: Path, place: Path) -> bool:
+    """Whether what lies beside a file is a link to somewhere else, which is as if it were not there."""
+    return why_not_inside(path.parent, str(place.relative_to(path.parent))) is not None
+
+
 def load_keys(path: Path) -> BytesColumn | None:
     """The keys of a shard's records, mapped; None if they were not kept."""
     place = keys_path(path)
-    if place.is_file():
+    if not _leads_out(path, place) and place.is_file():
         memory = np.frombuffer(load_bytes(local_copy(place)), np.uint8)
     elif (index := load_index(path)) is not None and index.keys is not None:
         place, memory = index_path(path), np.array(index.keys)
@@ -178,7 +185,8 @@ def write_index(
     `key` the feature whose hash is the key of a record.
     """
     written = []
-    for path in leave_out_empty(list_files(paths)):
+    given = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    for path in leave_out_empty([file for one in given for file in record_files(one)]):
         index = build_index(path, label=label, key=key, values=values, lengths=lengths)
         written.append(save_index(path, _with_columns_of(_fresh_index(path), index)))
     return written
@@ -518,6 +526,8 @@ def load_index(path: AnyPath) -> Index | None:
     problem: StaleIndex | FormatError | None = None
     for place_of in (index_path, cached_index_path):  # the second is rarely needed and slow to compute
         place = place_of(path)
+        if place_of is index_path and _leads_out(path, place):
+            continue
         try:
             memory = load_bytes(place)
         except (FileNotFoundError, NotADirectoryError):

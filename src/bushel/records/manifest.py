@@ -34,7 +34,7 @@ from bushel.storage import (
     why_not_inside,
     write_whole,
 )
-from bushel.storage.file_kinds import Compression
+from bushel.storage.file_kinds import Compression, has_record_name
 from bushel.storage.file_names import is_plain_name
 
 FORMAT = 1
@@ -138,7 +138,7 @@ def find_manifest(folder: AnyPath) -> Manifest | None:
 
 def _read(folder: Path) -> Manifest | None:
     path = folder / MANIFEST_NAME
-    if (text := read_if_there(path)) is None:
+    if (text := _text_of(folder)) is None:
         described = tfds_folder(folder)
         return None if described is None else _of_tfds(folder, described)
     try:
@@ -156,6 +156,13 @@ def _read(folder: Path) -> Manifest | None:
         manifest = _rooted(manifest, path)
     _check_shards(manifest, path)
     return manifest
+
+
+def _text_of(folder: Path) -> bytes | None:
+    """The bytes of a manifest, which is in the folder itself: a link out of it is refused."""
+    if (why := why_not_inside(folder, MANIFEST_NAME)) is not None:
+        raise FormatError(folder / MANIFEST_NAME, why)
+    return read_if_there(folder / MANIFEST_NAME)
 
 
 def _rooted(manifest: Manifest, path: Path) -> Manifest:
@@ -181,6 +188,8 @@ def artifacts_folder(folder: AnyPath, manifest: Manifest) -> Path:
 
 
 def _check_shards(manifest: Manifest, path: Path) -> None:
+    if not manifest.splits:
+        raise FormatError(path, "splits: there is none, so there are no records", help=[_without(path)])
     for name, split in manifest.splits.items():
         if not is_plain_name(name):  # it becomes part of the names of files
             problem = f"splits: {printable(name)!r} is not the name of a split: it cannot be the name of a file"
@@ -230,6 +239,19 @@ def described_files(manifest: Manifest) -> dict[str, bytes]:
         return {}
     shards = {name: [(s.records, s.bytes) for s in split.shards] for name, split in manifest.splits.items()}
     return dict(tfds_files(manifest.schema, manifest.label, {name: files for name, files in shards.items() if files}))
+
+
+def record_files(path: AnyPath) -> list[Path]:
+    """The files at a path; of a dataset, all that are named like records and are in it: notes may lie beside them."""
+    if not has_manifest(path):
+        return list_files(path)
+    read_manifest(path)  # which refuses shards that are elsewhere, before one of them is opened
+    folder = as_path(path)
+    files = [file for file in list_files(path) if has_record_name(file.name)]
+    for file in files:
+        if (why := why_not_inside(folder, str(file.relative_to(folder)))) is not None:
+            raise FileProblem(file, why)
+    return files
 
 
 def list_shards(paths: AnyPath | Iterable[AnyPath]) -> tuple[list[Path], list[FileProblem]]:

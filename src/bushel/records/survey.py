@@ -33,11 +33,11 @@ from bushel.data.schema import (
 from bushel.errors import Fault, quantity
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, leave_out_empty, open_file
-from bushel.records.manifest import SplitEntry, has_manifest, read_manifest
+from bushel.records.manifest import SplitEntry, has_manifest, read_manifest, record_files
 from bushel.records.record_roles import account_of
 from bushel.records.scan import read, scan
-from bushel.storage import AnyPath, as_path, list_files
-from bushel.storage.file_kinds import CORE_IMAGES, has_record_name
+from bushel.storage import AnyPath, as_path
+from bushel.storage.file_kinds import CORE_IMAGES
 
 _FORMATS = ("list", *CORE_IMAGES)
 _KIND_NAMES = {BYTES_KIND: "bytes", FLOAT_KIND: "float32", INT_KIND: "int64"}
@@ -76,7 +76,7 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
     files: list[FileInfo] = []
     faults: list[Skipped] = []
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
-    listed = [file for path in given for file in _record_files(path)]
+    listed = [file for path in given for file in record_files(path)]
     held = set(leave_out_empty(listed))
     for path in listed:
         if path not in held:
@@ -101,12 +101,6 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
         faults=[fault for fault in faults if not (fault.fault is Fault.MALFORMED and not result["features"])],
         disagreements=[line for path in given if has_manifest(path) for line in _disagreements(as_path(path), files)],
     )
-
-
-def _record_files(path: AnyPath) -> list[Path]:
-    """The files at a path; of a dataset, those that are named like records: notes may lie beside its shards."""
-    files = list_files(path)
-    return [file for file in files if has_record_name(file.name)] if has_manifest(path) else files
 
 
 def _as_declared(found: Schema, declared: Schema | None) -> Schema:
@@ -347,7 +341,7 @@ def costs(
     A `schema` with statistics makes costs exact; `read_at` is the height and width that a model reads images at.
     """
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
-    files = leave_out_empty([file for path in given for file in _record_files(path)])
+    files = leave_out_empty([file for path in given for file in record_files(path)])
     declared = _declared(given) or read_sidecar(files[0])
     picked = files[:: max(1, -(-len(files) // _FILES))]
     known = schema if schema is not None and schema.statistics else _surveyed(picked)

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -245,7 +246,7 @@ class _Hdf5Place(_Place):
     def load(self) -> Any:
         """Map the dataset if it is contiguous, otherwise read it."""
         path = local_copy(as_path(self.path))
-        with _h5py().File(path, "r") as file:
+        with _open_hdf5(path) as file:
             data = _dataset_in(file, self.member or "", path)
             _refuse_outside(data, path)
             _refuse_claims(data, path)
@@ -253,7 +254,7 @@ class _Hdf5Place(_Place):
             if at is not None and data.size:
                 return np.asarray(np.memmap(path, data.dtype, "r", at, data.shape))
             if data.dtype.kind == "O":
-                return [value if isinstance(value, str) else bytes(value).decode() for value in data[()]]
+                return _objects_of(data, path)
             if data.nbytes <= _HELD:
                 return data[()]
             rows = max(1, _PIECE * len(data) // data.nbytes)
@@ -267,6 +268,28 @@ def _h5py() -> Any:
     except ImportError:
         raise missing_package("h5py", extra="hdf5", purpose="reading HDF5 files") from None
     return h5py
+
+
+@contextmanager
+def _open_hdf5(path: Path) -> Iterator[Any]:
+    """An HDF5 file; what is wrong with it is said with its name."""
+    try:
+        with _h5py().File(path, "r") as file:
+            yield file
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, FileProblem):
+            raise
+        raise FileProblem(path, f"cannot be read as HDF5: {error}") from None
+
+
+def _objects_of(data: Any, path: Path) -> list[Any]:
+    """Texts, or lists of numbers that vary in length."""
+    h5py = _h5py()
+    if h5py.check_string_dtype(data.dtype) is not None:
+        return [value if isinstance(value, str) else bytes(value).decode() for value in data[()]]
+    if h5py.check_vlen_dtype(data.dtype) is not None:
+        return list(data[()])
+    raise FileProblem(path, f"{data.name[1:]!r} holds neither numbers nor texts: {data.dtype}")
 
 
 _VIRTUAL = 4  # datasets that are made of others, one in the other
@@ -317,7 +340,7 @@ def _refuse_claims(data: Any, path: Path) -> None:
 def _names_in_hdf5(path: Path) -> list[str]:
     """The datasets of a file that have rows, by path."""
     names: list[str] = []
-    with _h5py().File(local_copy(path), "r") as file:
+    with _open_hdf5(local_copy(path)) as file:
         file.visititems(lambda name, item: names.append(name) if getattr(item, "shape", ()) else None)
     if not names:
         raise FileProblem(path, "holds no array")
@@ -348,6 +371,8 @@ _PICKLED_HELP = [
 
 def _load_npy(path: Path) -> NDArray[Any]:
     try:
+        with open_to_read(path) as file:
+            _array_header(file)
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except ValueError as error:
         raise _unreadable(path, error) from None
@@ -404,6 +429,8 @@ def _array_header(file: IO[bytes]) -> tuple[tuple[int, ...], Literal["F", "C"], 
     shape, is_fortran, dtype = read_header(file)
     if dtype.hasobject:
         raise ValueError("Python objects")
+    if not dtype.itemsize and 0 not in shape:  # any number of them takes no room in the file
+        raise ValueError(f"values of no size, of the shape {shape}")
     return shape, "F" if is_fortran else "C", dtype
 
 

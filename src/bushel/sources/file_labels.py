@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re._parser as re_parser  # type: ignore[import-not-found]
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -297,6 +298,40 @@ def label_feature(column: Column) -> Feature:
     return Feature(dtype=kind, shape=(None,) if has_lists(column) else ())
 
 
+_REPEATS = (re_parser.MAX_REPEAT, re_parser.MIN_REPEAT)
+
+
+def _may_never_end(pattern: str) -> bool:
+    """Whether something that may be repeated without end is repeated without end: names of some bytes take years."""
+
+    def repeats(parsed: Iterable[Any], *, is_inside: bool) -> bool:
+        for code, argument in parsed:
+            is_endless = code in _REPEATS and argument[1] is re_parser.MAXREPEAT
+            if is_endless and is_inside:
+                return True
+            inner = [part for part in _parts_of(code, argument) if part is not None]
+            if any(repeats(part, is_inside=is_inside or is_endless) for part in inner):
+                return True
+            if is_inside and code is re_parser.BRANCH:  # two ways to match the same
+                return True
+        return False
+
+    return repeats(re_parser.parse(pattern), is_inside=False)
+
+
+def _parts_of(code: Any, argument: Any) -> list[Any]:
+    """What is inside one part of a regular expression."""
+    if code in _REPEATS:
+        return [argument[2]]
+    if code is re_parser.BRANCH:
+        return list(argument[1])
+    if code is re_parser.SUBPATTERN:
+        return [argument[3]]
+    if code in (re_parser.ASSERT, re_parser.ASSERT_NOT):
+        return [argument[1]]
+    return []
+
+
 @dataclass(frozen=True)
 class NamePattern:
     """A value from the name of each file: the first group of a pattern that matches all of the name."""
@@ -308,6 +343,9 @@ class NamePattern:
             groups = re.compile(self.pattern).groups
         except re.error as error:
             raise ValueError(f"{BY_NAME}{self.pattern} is not a regular expression: {error}") from None
+        if _may_never_end(self.pattern):
+            what = f"{BY_NAME}{self.pattern} may take for ever: it repeats what repeats itself"
+            raise ValueError(f"{what}. Write one repeat, such as (a+) instead of (a+)+")
         if not groups:
             what = f"{BY_NAME}{self.pattern} has no group"
             raise ValueError(f"{what}: put the part that is the value in brackets, such as (\\d)_.*")

@@ -14,7 +14,7 @@ import numpy as np
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature
-from bushel.errors import FileProblem
+from bushel.errors import FileProblem, SchemaMismatch
 from bushel.pixels.codecs import check_png, decode_pixels, decode_wide, encode_wide
 from bushel.pixels.headers import BadImage, Header, Headers, Undecoded, parse_header, read_headers
 from bushel.sources.protocol import Block, Refused
@@ -314,5 +314,6 @@ def _value(column: Column, row: int) -> bytes | None:
             return None
         row = int(column.row_splits[row])
         column = column.values
-    assert isinstance(column, BytesColumn)
+    if not isinstance(column, BytesColumn):
+        raise SchemaMismatch("images must be bytes or paths, and the column holds numbers", at="image_column")
     return column[row]

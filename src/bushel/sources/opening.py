@@ -94,6 +94,8 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     """
     stated = {**source, **options} if isinstance(source, Mapping) else {"path": source, **options}
     kind = stated.pop("kind", None)
+    if not isinstance(kind, str | None):
+        raise ValueError(f"kind must be the name of a source, got {kind!r}")
     if kind is not None and kind not in SOURCES:
         if kind == "iterable":
             raise ValueError("kind must be a source on disk: what Python code made cannot be opened from a recipe")
@@ -101,6 +103,8 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     if "path" not in stated:
         raise ValueError("path must be given: what was in memory cannot be opened from a recipe")
     path = stated.pop("path")
+    if isinstance(path, bool | int | float | dict):
+        raise ValueError(f"path must be a path, or a list of them; got {path!r}")
     marks = stated.pop("marks", None)
     patterns = {what: stated.pop(f"{what}_name") for what in ("label", "group") if f"{what}_name" in stated}
     if kind is None and isinstance(path, str | os.PathLike) and (column := _exported_images(as_path(path))):

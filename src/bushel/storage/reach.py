@@ -54,9 +54,10 @@ def _links_below(folder: Path) -> Iterator[Path]:
 
 def check_inside(paths: Iterable[Path], roots: Sequence[Path]) -> None:
     """Refuse paths that are not in `roots`, links followed. Nothing is opened."""
-    within = _real_roots(roots)
+    within, stores = _real_roots(roots), [str(root) for root in roots if isinstance(root, ObjectPath)]
     for path in paths:
-        if not isinstance(path, ObjectPath) and not _is_within(fixed_part(path), within):
+        is_remote = isinstance(path, ObjectPath)
+        if not (str(path).startswith(tuple(stores)) if is_remote else _is_within(fixed_part(path), within)):
             help = ["Name it on the command line, or build without --inside."]
             raise FileProblem(path, f"is outside of {_shown(roots)}, and --inside refuses that", help=help)
 

@@ -182,6 +182,7 @@ class Window(DeclaredTransform, msgspec.Struct, frozen=True, tag="window"):
 cast, normalise, jitter, scale, window = Cast, Normalise, Jitter, Scale, Window
 
 
+_MOST_BUCKETS = 1_000_000  # a recipe may ask for any number
 _VARIES = "Where lists vary in length, take all their values together: each = false"
 
 
@@ -345,8 +346,8 @@ class Bucketise(Elementwise, frozen=True, tag="bucketise"):
             raise ValueError("edges or buckets must be given, and not both")
         if any(later <= before for before, later in zip(self.edges, self.edges[1:], strict=False)):
             raise ValueError(f"edges must rise, got {self.edges}")
-        if self.buckets is not None and self.buckets < 2:
-            raise ValueError(f"buckets must be at least 2, got {self.buckets}")
+        if self.buckets is not None and not 2 <= self.buckets <= _MOST_BUCKETS:
+            raise ValueError(f"buckets must be 2 to {_MOST_BUCKETS:,}, got {self.buckets:,}")
 
     @property
     def is_given(self) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, is_spooled, load_columns, splits_of, spool_columns, take
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import split_named, splits_in_names
-from bushel.errors import FileProblem
+from bushel.errors import BushelError, FileProblem
 from bushel.pixels.codecs import turn_pixels
 from bushel.pixels.headers import BadImage, Header, parse_header
 from bushel.sources.detection.annotation_files import (
@@ -72,6 +72,7 @@ ImageFolder: TypeAlias = Annotated[AnyPath | None, "Folder of the images (defaul
 Classes: TypeAlias = Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"]
 HowBadBoxes: TypeAlias = Annotated[BadBoxes, "What to do with invalid boxes"]
 _BLOCK_ROWS = 64
+_NUMBERS_PER_CLASS, _FREE_NUMBERS = 100, 10_000  # COCO has 80 classes and numbers up to 90
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _MASK = "image/object/mask"
 _LABEL = "image/object/class/label"
@@ -336,6 +337,9 @@ class DetectionSource(Source):
         """Names of classes by number; unused numbers get a placeholder."""
         names = {number: name for name, number in self.facts.classes.items()}
         most = max(names, default=0)
+        if most > _NUMBERS_PER_CLASS * len(names) + _FREE_NUMBERS:  # every number up to it has a place in the list
+            what = f"the class {names[most]!r} has the number {most:,}, and there are {len(names):,} classes"
+            raise BushelError(what, help=["Number the classes from 1 on, in the annotations."])
         return [names.get(number, "background" if number == 0 else f"(none {number})") for number in range(most + 1)]
 
     def kept_inside(self) -> DetectionSource:

@@ -20,7 +20,7 @@ from bushel.pixels.headers import BadImage, parse_header
 from bushel.sources.detection.annotations import Annotations, Gathering, Unit
 from bushel.sources.detection.xml_files import Tag, parse_xml
 from bushel.sources.folders import files_of, walk
-from bushel.storage import open_named, paths_below, read_named
+from bushel.storage import open_named, paths_below, read_inside, read_named
 
 __all__ = ["TOOLS", "Tool", "find_tool", "read_tool"]
 
@@ -391,7 +391,7 @@ def _choose_anchor(gathering: Gathering, root: Path) -> None:
     outside = {"middle": 0, "corner": 0}
     for row in range(min(len(gathering.paths), _MEASURED)):
         try:
-            header = parse_header(read_named(root / gathering.paths[row]))
+            header = parse_header(read_inside(root, gathering.paths[row]))  # one elsewhere need not decide this
         except (BadImage, FileProblem, OSError):
             continue
         for left, top, right, bottom in gathering.boxes[gathering.ends[row] : gathering.ends[row + 1]]:

@@ -35,9 +35,14 @@ def flatten(batch: Any) -> dict[str, Any]:
 
 def _flatten_into(found: dict[str, Any], name: str, array: Any) -> None:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if isinstance(array, pa.ExtensionArray):
         array = _nested_lists(array) if _is_tensor(array.type) else array.storage
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    if (usual := _usual_type(array.type)) != array.type:
+        array = array.cast(usual)
     if pa.types.is_struct(array.type):
         for field, inner in zip(array.type, array.flatten(), strict=True):
             _flatten_into(found, f"{name}/{field.name}", inner)
@@ -51,9 +56,21 @@ def flatten_type(name: str, kind: Any) -> dict[str, Any]:
 
     if isinstance(kind, pa.BaseExtensionType):
         kind = _nested_type(kind) if _is_tensor(kind) else kind.storage_type
+    kind = _usual_type(kind)
     if pa.types.is_struct(kind):
         return {key: inner for field in kind for key, inner in flatten_type(f"{name}/{field.name}", field.type).items()}
     return {name: kind}
+
+
+def _usual_type(kind: Any) -> Any:
+    """The type that Arrow's functions take, for one that few of them do: views of texts, and runs of one value."""
+    import pyarrow as pa
+
+    if pa.types.is_run_end_encoded(kind):
+        return _usual_type(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(kind) else kind
 
 
 def _is_tensor(kind: Any) -> bool:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -48,6 +49,9 @@ from bushel.sources.text_files import (
 __all__ = ["JsonLinesFile"]
 
 _ONE_PER_LINE = "Each line must be an object, or the file one array of objects."
+_FEW_NAMES = 2_000  # of which a table may hold any share
+_LEAST_HELD = 0.01  # of the cells of a table with more names
+_LOOKED_AT_LINES = 64
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -143,6 +147,7 @@ class JsonLinesFile:
             rows += count
             capture = capture or Capture(list(few))
             capture.add(len(parts) - 1, few)
+        self._refuse_scattered(columns, rows)
         if not columns:
             raise FileProblem(self.path, "has no line that is a JSON object", help=[_ONE_PER_LINE])
         if rows == 1 and ".json" in self.path.suffixes:
@@ -163,6 +168,14 @@ class JsonLinesFile:
         details["mixed"] = {name: columns[name].held(types[name]) - columns[name].counts["str"] for name in mixed}
         details["nested"] = {name: sum(columns[name].counts.values()) - columns[name].counts["null"] for name in nested}
         return Survey(fields, tuple(parts), details, capture.of_types(types) if capture else {})
+
+    def _refuse_scattered(self, columns: dict[str, _Census], rows: int) -> None:
+        """Raise an error if names are values, so that nearly every cell of the table would be empty."""
+        held = sum(sum(census.counts.values()) - census.counts["null"] for census in columns.values())
+        if len(columns) > _FEW_NAMES and held < rows * len(columns) * _LEAST_HELD:
+            what = f"has {len(columns):,} different names, and a row has {held / max(rows, 1):.1f} of them on average"
+            help = ["Names that differ from row to row are values: write a row for each, with a name and a value."]
+            raise FileProblem(self.path, what, help=help)
 
     def _refuse_one_object(self, types: dict[str, Any]) -> None:
         """Raise an error if a whole file is one object, which holds columns or an array of rows."""
@@ -192,7 +205,7 @@ class JsonLinesFile:
         """What one block holds."""
         import pyarrow as pa
 
-        if _has_deep_line(block.text):
+        if _has_deep_line(block.text) or _has_scattered_names(block.text):
             return _infer_by_line(block.text)
         try:
             table = _parse(block.text, None)
@@ -449,6 +462,13 @@ def _has_deep_line(text: bytes) -> bool:
     depth = np.cumsum(np.isin(mark, tuple(b"{[")).astype(np.int32) - np.isin(mark, tuple(b"}]")))
     before = np.concatenate([[0], depth[ends]])[np.cumsum(ends) - ends]  # a line that is not JSON may not end at 0
     return bool((depth - before).max(initial=0) > DEEPEST)
+
+
+def _has_scattered_names(text: bytes) -> bool:
+    """Whether rows have names of their own, by some of them: Arrow would make a cell of each name for each row."""
+    rows = [row for line in islice(text.splitlines(), _LOOKED_AT_LINES) if (row := _decode(line)[0])]
+    names = {name for row in rows for name in row}
+    return len(names) > _FEW_NAMES // 10 and sum(map(len, rows)) < len(rows) * len(names) * 0.1
 
 
 def _is_whole_line(text: Text) -> bool:

@@ -298,7 +298,11 @@ class ParquetFile:
                 arrays = arrow.flatten(batch)
                 numbers = np.arange(start, start + batch.num_rows)
                 start += batch.num_rows
+                if start > part.rows:
+                    break
                 yield ArrowBlock({name: arrays[name] for name in names}, numbers, [])
+            if start != part.rows:
+                raise FileProblem(self.path, f"its footer promises {part.rows:,} rows where there are {start:,}")
 
 
 def _columns_with_nulls(metadata: Any) -> dict[str, bool]:
@@ -327,6 +331,12 @@ def _row_group_parts(metadata: Any, least: int) -> Iterator[Part]:
         if size >= least or group == metadata.num_row_groups - 1:
             yield Part(first, group + 1, first_row, rows)
             first, first_row, rows, size = group + 1, first_row + rows, 0, 0
+
+
+def _validated(batch: Any) -> Any:
+    """A batch whose offsets and codes are within its buffers, which Arrow itself takes on trust."""
+    batch.validate(full=True)
+    return batch
 
 
 @dataclass(frozen=True)
@@ -366,10 +376,11 @@ class ArrowFile:
         if source.read(6) == b"ARROW1":
             source.seek(0)
             file = pa.ipc.open_file(source)
-            return file.schema, (file.get_batch(i) for i in range(first, file.num_record_batches))
+            found = (file.get_batch(i) for i in range(first, file.num_record_batches))
+            return file.schema, map(_validated, found)
         source.seek(0)
         stream = pa.ipc.open_stream(source)
-        return stream.schema, islice(stream, first, None)
+        return stream.schema, map(_validated, islice(stream, first, None))
 
     def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:
         """Slices of the part's batches."""
