@@ -167,9 +167,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     "checking/script/followed_script.py": {
         "read_script: path.read_text": SCRIPT,
     },
-    "checking/script/tensorflow_calls.py": {
-        "_loaded: path.read_text": SCRIPT,
-    },
     "cli/__init__.py": {
         "_Terminal._try: os.open": SYSTEM,
     },

@@ -146,7 +146,9 @@ def load_model(path: AnyPath, *, purpose: str, compile: bool = False) -> Any:
     try:
         _refuse_code(path)
         return keras.saving.load_model(path, compile=compile, safe_mode=True)
-    except (ValueError, OSError, TypeError, KeyError) as error:
+    except FileProblem:
+        raise
+    except Exception as error:  # whatever the backend says of sizes that no machine holds
         raise FileProblem(path, f"Keras cannot load this model: {str(error).splitlines()[0]}") from None
 
 

@@ -452,3 +452,57 @@ def test_a_script_that_is_nested_without_end_is_refused(tmp_path: Path, name: st
     found = CliRunner().invoke(cli, ["check", "--script", str(tmp_path / name)])
     assert found.exit_code == 2
     assert why in found.output
+
+
+def test_a_run_does_not_say_what_code_runs_when_it_is_continued(tmp_path: Path) -> None:
+    rows = [{"x": float(n % 2), "label": n % 2} for n in range(60)]
+    bushel.build(rows, tmp_path / "data", split="80/20", run=bushel.Run(workers=1))
+    run = tmp_path / "run"
+    began = [
+        "train",
+        str(tmp_path / "data"),
+        "--out",
+        str(run),
+        "--model",
+        "network",
+        "--epochs",
+        "1",
+        "--no-preflight",
+    ]
+    assert CliRunner().invoke(cli, began).exit_code in (0, 3)
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef make(problem): pass\n")
+    stated = json.loads((run / "run.json").read_text())
+    stated["options"]["model"] = f"{evil}:make"
+    (run / "run.json").write_text(json.dumps(stated))
+    done = CliRunner().invoke(cli, ["train", "--out", str(run), "--resume", "--epochs", "2"])
+    assert done.exit_code == 2
+    assert f"To run that file: --model {evil}:make" in done.output
+    assert not (tmp_path / "ran").exists()
+    with pytest.raises(bushel.FileProblem, match="which is code"):
+        bushel.train(None, None, out=run, resume=True)
+
+
+def test_results_of_a_run_that_lead_elsewhere_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.json").write_text('{"format": 1}')
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").symlink_to("../secret.json")
+    done = CliRunner().invoke(cli, ["report", str(tmp_path / "run"), "-o", str(tmp_path / "r.html")])
+    assert done.exit_code == 2
+    assert "leaves the folder" in done.output
+
+
+def test_a_baseline_is_not_written_into_the_data(place: Path) -> None:
+    (place / "data" / "bushel.toml").unlink()
+    before = (place / "data" / "dataset.json").read_bytes()
+    written = str(place / "data" / "dataset.json")
+    done = CliRunner().invoke(cli, ["check", str(place / "data"), "--write-baseline", written])
+    assert done.exit_code == 2
+    assert (place / "data" / "dataset.json").read_bytes() == before
+
+
+def test_settings_of_a_script_that_are_a_pipe_are_not_waited_for(place: Path) -> None:
+    (place / "train.py").write_text("import json\nsettings = json.load(open('settings.json'))\n")
+    os.mkfifo(place / "settings.json")
+    done = CliRunner().invoke(cli, ["check", str(place / "data"), "--script", str(place / "train.py")])
+    assert done.exit_code in (0, 1), done.output

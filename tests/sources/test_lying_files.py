@@ -1,14 +1,17 @@
 """Files that say of themselves what is not so are refused in one line, with their name, before they cost anything."""
 
+import itertools
 import json
 import os
 import struct
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -198,3 +201,41 @@ def test_what_the_boxes_of_createml_mean_is_decided_without_images_elsewhere(tmp
     (folder / "_annotations.createml.json").write_text(json.dumps(named))
     done = build(folder, tmp_path / "out", "--inside", "--max-bad", "1")
     assert "1 record " in done.output, done.output
+
+
+def test_links_that_fan_out_are_refused_and_the_same_folder_under_two_names_is_read_twice(tmp_path: Path) -> None:
+    folders = [tmp_path / "s" / f"d{n}" for n in range(12)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(folders[-1] / "1.png")
+    for one, other in itertools.pairwise(folders):
+        for name in "xyzwuv":
+            (one / name).symlink_to(f"../{other.name}")
+    assert "links lead to this folder more than 1,000 times" in refused(tmp_path / "s")
+    (tmp_path / "two").mkdir()
+    for name in ("cat", "dog"):
+        (tmp_path / "two" / name).symlink_to(folders[-1])
+    assert "2 records" in build(tmp_path / "two", tmp_path / "built").output
+
+
+def test_a_folder_whose_name_looks_like_an_address_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no such host: whatever asked for it would fail."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path("http:", "nowhere.invalid", "data")
+    bushel.build([{"x": n} for n in range(4)], tmp_path / "d")
+    folder.parent.mkdir(parents=True)
+    (tmp_path / "d").rename(folder)
+    for command in (["check", "**/*.tfrecord"], ["info", str(folder)], ["index", "*/*/*/*.tfrecord"]):
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code in (0, 1), done.output
+    assert len(bushel.open(folder)["train"]) == 4
+
+
+def test_a_workbook_without_sheets_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.xlsx"
+    openpyxl.Workbook().save(path)
+    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(tmp_path / "cut.xlsx", "w") as cut:
+        for name in whole.namelist():
+            data = whole.read(name)
+            cut.writestr(name, data.replace(b"sheet1.xml", b"none.xml") if name.endswith(".rels") else data)
+    assert refused(tmp_path / "cut.xlsx") == f"bushel: {tmp_path / 'cut.xlsx'}: has no sheet with cells"

@@ -138,6 +138,7 @@ def check(
     from bushel.checking import ReadingPlan
     from bushel.checking import findings as check_settings
     from bushel.errors import quantity
+    from bushel.storage import as_path, refuse_in_dataset
 
     with show_progress(_step) as progress:
         report = bushel.check(
@@ -151,6 +152,7 @@ def check(
             **options,
         )
     if write_baseline:
+        refuse_in_dataset(as_path(write_baseline), paths)
         check_settings.write_baseline(write_baseline, report.findings)
         say(f"{quantity(len(report.findings), 'finding')} written to {write_baseline}", err=True)
         sys.exit(2 if report.is_cut_off else 0)

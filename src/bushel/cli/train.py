@@ -163,7 +163,8 @@ def train(
 
     if not data and not (resume and out):
         raise click.UsageError("DATA is missing: a dataset, or TFRecord files")
-    options = _options(given_flags(ctx), _begun(out) if resume and out else Options())
+    given = given_flags(ctx)
+    options = _options(given, _begun(out, given.get("model")) if resume and out else Options())
     if not options.is_trees:
         load_quietly()
     if run is not None:
@@ -196,13 +197,13 @@ def _default_folder(data: str) -> str:
     return f"{local_name(data).rstrip('/').removesuffix('.tfrecord')}-run"
 
 
-def _begun(out: str) -> Options:
-    """The options of the run to resume."""
+def _begun(out: str, model: str | None) -> Options:
+    """The options of the run to resume; `model` is what the command line names."""
     from pathlib import Path
 
     from bushel.training.run_folder import options_of, read_run
 
-    return options_of(read_run(Path(out)), Path(out))
+    return options_of(read_run(Path(out)), Path(out), model=model)
 
 
 def _options(given: dict[str, Any], base: Options) -> Options:

@@ -30,7 +30,7 @@ from bushel.data.columns import (
 from bushel.data.splits import split_of_name
 from bushel.parallel import Ahead, Helpers, do_all
 from bushel.sources.protocol import Listing, Source, fingerprint_of
-from bushel.storage import FolderPart, Scanner, as_path, scanner_of
+from bushel.storage import MOST_VISITS, FolderPart, Scanner, as_path, scanner_of, too_many_links
 from bushel.storage.file_kinds import KINDS, suffixes_of
 
 __all__ = [
@@ -142,6 +142,7 @@ class _Walk:
         self.inside: set[_Branch] = set()  # the folders in parts of folders, which are walked after the last part
         self.tables: list[str] = []  # left out, but in the folder where the walk begins
         self.counted: Counter[str] = Counter()
+        self.visits: Counter[Any] = Counter()  # of each folder
 
     def visit(self, branch: _Branch) -> None:
         """List one folder, then its subfolders."""
@@ -165,6 +166,9 @@ class _Walk:
         if identity in above:
             self.counted["links back to a folder above"] += 1
             return []
+        self.visits[identity] += 1
+        if self.visits[identity] > MOST_VISITS:
+            raise too_many_links(os.fsdecode(relative))
         files, folders = self._chosen(entries, is_top=not relative)
         self._add(relative, files)
         prefix = relative + b"/" if relative else b""

@@ -21,6 +21,7 @@ from bushel.storage.doors import read_inside as read_inside
 from bushel.storage.doors import read_named as read_named
 from bushel.storage.doors import refuse_special as refuse_special
 from bushel.storage.doors import why_not_inside as why_not_inside
+from bushel.storage.listing import MOST_VISITS as MOST_VISITS
 from bushel.storage.listing import TFDS_FEATURES as TFDS_FEATURES
 from bushel.storage.listing import TFDS_INFO as TFDS_INFO
 from bushel.storage.listing import AnyPath as AnyPath
@@ -44,12 +45,14 @@ from bushel.storage.listing import natural_order as natural_order
 from bushel.storage.listing import on_disk as on_disk
 from bushel.storage.listing import paths_below as paths_below
 from bushel.storage.listing import presence as presence
+from bushel.storage.listing import refuse_in_dataset as refuse_in_dataset
 from bushel.storage.listing import scanner_of as scanner_of
 from bushel.storage.listing import shard_paths as shard_paths
 from bushel.storage.listing import sharing_help as sharing_help
 from bushel.storage.listing import sibling as sibling
 from bushel.storage.listing import sizes_in as sizes_in
 from bushel.storage.listing import tfds_folder as tfds_folder
+from bushel.storage.listing import too_many_links as too_many_links
 from bushel.storage.listing import witnesses as witnesses
 from bushel.storage.reach import LINKS_OUT as LINKS_OUT
 from bushel.storage.reach import NAMED_OUT as NAMED_OUT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, takewhile
@@ -348,14 +349,36 @@ def names_below(folder: Path) -> Iterator[str]:
         inside = (path for path in folder.below() if not any(part[0] in "._" for part in path.parts[depth:-1]))
         yield from (path.name for path in inside)
         return
-    for _, folders, files in os.walk(folder, followlinks=True):
+    visits: Counter[tuple[int, int]] = Counter()
+    for at, folders, files in os.walk(folder, followlinks=True):
+        status = os.stat(at)  # noqa: PTH116
+        visits[status.st_dev, status.st_ino] += 1
+        if visits[status.st_dev, status.st_ino] > MOST_VISITS:
+            raise too_many_links(at)
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         yield from sorted(files)
 
 
+MOST_VISITS = 1000  # of one folder, through links: those that fan out lead to more folders than there are atoms
+
+
+def too_many_links(folder: str) -> FileProblem:
+    """The error for links that lead to one folder again and again."""
+    return FileProblem(folder, f"links lead to this folder more than {MOST_VISITS:,} times")
+
+
 def sibling(path: Path, name: str) -> Path | None:
     """A folder of this name next to a folder; None for a bucket, which has no siblings."""
-    return None if isinstance(path, ObjectPath) and len(path.parts) <= 2 else path.with_name(name)
+    if isinstance(path, ObjectPath):
+        return None if len(path.parts) <= 2 else path.with_name(name)
+    return path.absolute().parent / name
+
+
+def refuse_in_dataset(place: Path, paths: Iterable[AnyPath]) -> None:
+    """Refuse to write a file into one of the folders that are read, which no command that looks at them changes."""
+    for folder in map(as_path, paths):
+        if folder.is_dir() and place.absolute().parent == folder.absolute():
+            raise FileProblem(place, "is inside the dataset, which is not changed; write it elsewhere")
 
 
 def fixed_part(path: Path) -> Path:

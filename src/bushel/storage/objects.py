@@ -402,6 +402,9 @@ def parse_object(path: str | os.PathLike[str]) -> ObjectPath | None:
     text = os.fspath(path)
     if (found := _SCHEME.match(text)) is None:
         found = None if isinstance(path, str) else _FLATTENED.match(text)
+        # Data may bring a folder that is called so, and what is found in it is no address.
+        if found is not None and os.path.lexists(f"{found[1]}:"):
+            return None
     if found is None:
         return None
     scheme, rest = found[1].lower(), found[2]

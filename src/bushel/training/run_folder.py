@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking import Finding
-from bushel.errors import FileProblem, FormatError
+from bushel.errors import FileProblem, FormatError, printable
 from bushel.feeding.preparation import Target
 from bushel.printing import escape, html_table
 from bushel.reading import Split
-from bushel.storage import check_own_folder, read_named, write_whole
+from bushel.storage import check_own_folder, read_inside, write_whole
 from bushel.training.loop.framework import generator_state, restore_generator
 from bushel.training.options import Options
 from bushel.training.predictions import Predictions
@@ -104,7 +104,7 @@ def read_run(folder: Path) -> RunFile:
     """Read `run.json`."""
     path = folder / RUN
     try:
-        text = read_named(path)
+        text = read_inside(folder, RUN)
     except FileNotFoundError:
         raise FileProblem(folder, f"there is no {RUN}, so this is not the folder of a run") from None
     try:
@@ -116,12 +116,19 @@ def read_run(folder: Path) -> RunFile:
     return run
 
 
-def options_of(run: RunFile, folder: Path) -> Options:
-    """The options that a run was started with."""
+def options_of(run: RunFile, folder: Path, *, model: Any = None) -> Options:
+    """The options that a run was started with.
+
+    A run may come from a stranger, so a Python file that it names is not run: the caller names it again, as `model`.
+    """
     try:
-        return msgspec.convert(run.options, Options, strict=False)
+        options = msgspec.convert(run.options, Options, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
         raise FormatError(folder / RUN, f"not the options of a run: {error}") from None
+    if isinstance(options.model, str) and ".py:" in options.model and model != options.model:
+        what = f"its model is made by {printable(options.model)}, which is code, and a run does not say what code runs"
+        raise FileProblem(folder / RUN, what, help=[f"To run that file: --model {printable(options.model)}"])
+    return options
 
 
 def same_run(folder: Path, run: RunFile) -> None:

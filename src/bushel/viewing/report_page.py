@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from bushel.checking import Finding, check
-from bushel.errors import BushelError, FileProblem, quantity, readable_size
+from bushel.errors import BushelError, quantity, readable_size
 from bushel.printing import bars, escape, html_page, html_table, lines, markdown_text
-from bushel.storage import AnyPath, as_path, write_whole
+from bushel.storage import AnyPath, as_path, refuse_in_dataset, write_whole
 from bushel.viewing.opened import Opened, OpenedSplit, open_all
 from bushel.viewing.runs import LoadedRun, differing_options, is_run, load_run
 from bushel.viewing.showing import CannotShow, encoded, picture_of, shown_value
@@ -90,9 +90,7 @@ def make_report(
 def write_report(paths: Sequence[AnyPath], out: AnyPath, **options: Any) -> Path:
     """Write a report to a file: Markdown if its name ends in `.md`, otherwise HTML. Never into a dataset."""
     place = as_path(out)
-    for path in paths:
-        if (folder := as_path(path)).is_dir() and place.absolute().parent == folder.absolute() and not is_run(folder):
-            raise FileProblem(place, "is inside the dataset, which a report never changes; write it elsewhere")
+    refuse_in_dataset(place, [path for path in paths if not is_run(as_path(path))])
     text = make_report(paths, markdown=place.suffix.lower() == ".md", **options)
     with write_whole(place, sync=False) as file:
         file.write(text.encode("utf-8", "backslashreplace"))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import FormatError
-from bushel.storage import AnyPath, as_path, read_named
+from bushel.storage import AnyPath, as_path, read_inside
 from bushel.viewing.opened import OpenedSplit
 
 __all__ = [
@@ -135,7 +135,7 @@ def _read(path: Path) -> Any:
     if path.stat().st_size > _MOST_BYTES:
         raise FormatError(path, "is too large to be part of a run")
     try:
-        return json.loads(read_named(path))
+        return json.loads(read_inside(path.parent, path.name))
     except (ValueError, RecursionError) as error:
         raise FormatError(path, f"not JSON: {error}") from None
 

@@ -34,6 +34,8 @@ from bushel.checking.script.known_values import (
     sizes_of,
     tensors_in,
 )
+from bushel.errors import FileProblem
+from bushel.storage import read_named
 
 _SPECS = ("FixedLenFeature", "VarLenFeature", "RaggedFeature", "FixedLenSequenceFeature", "SparseFeature")
 _RANDOM = re.compile(
@@ -517,8 +519,9 @@ def _loaded(call: Call, opened: KerasObject) -> KnownValue:
     named = opened.constant(0, "file")
     path = call.reader.trace.script.path.parent / named if isinstance(named, str) else None
     try:
-        return _known(json.loads(path.read_text())) if path is not None and path.stat().st_size < 1 << 20 else UNKNOWN
-    except (OSError, ValueError):
+        is_small = path is not None and path.stat().st_size < 1 << 20
+        return _known(json.loads(read_named(path))) if path is not None and is_small else UNKNOWN
+    except (OSError, ValueError, RecursionError, FileProblem):
         return UNKNOWN
 
 

@@ -146,6 +146,8 @@ class SheetRows:
         try:
             if self.sheet is not None and self.sheet not in book.sheetnames:
                 raise MissingName("sheet", self.sheet, book.sheetnames, where=self.path)
+            if not book.worksheets:
+                raise FileProblem(self.path, "has no sheet with cells")
             sheet = book[self.sheet] if self.sheet is not None else book.worksheets[0]
             self.others = [other.title for other in book.worksheets if other is not sheet]
             yield from self._named(self._rows(sheet))
