@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "bushel"
 # In the order of the data flow; rooms of one line do not know each other.
 ROOMS = [
     ["errors", "spellings"],
-    ["printing"],
+    ["printing", "plugins"],
     ["parallel", "local_server"],
     ["storage"],
     ["data"],

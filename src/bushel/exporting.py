@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -30,6 +30,7 @@ from bushel.data.tf_descriptions import tfds_files, why_no_form
 from bushel.errors import BushelError, FileProblem, SchemaMismatch, quantity
 from bushel.parallel import Ahead, available_cores
 from bushel.pixels.codecs import encode_pixels
+from bushel.plugins import load_plugin, plugins
 from bushel.reading import Dataset, Split, open
 from bushel.storage import AnyPath, as_path, check_own_folder, empty_folder, write_whole
 from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of
@@ -395,7 +396,9 @@ def _write_once(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
-FORMATS: dict[str, Callable[[Path, ExportedPart, Content, Iterator[dict[str, Column]]], Counter[str]]] = {
+PartWriter: TypeAlias = Callable[[Path, ExportedPart, Content, Iterator[dict[str, Column]]], Counter[str]]
+# A plug-in is such a function, too.
+FORMATS: dict[str, PartWriter] = {
     "parquet": write_parquet,
     "webdataset": write_webdataset,
     "jsonl": _write_jsonl,
@@ -427,7 +430,7 @@ def export_dataset(
     data: Dataset | Split | AnyPath | Any,
     out: AnyPath,
     *,
-    format: Format = "parquet",
+    format: Format | str = "parquet",
     overwrite: bool = False,
     on_fault: Literal["raise", "skip"] = "raise",
     progress: Callable[[int, int], None] | None = None,
@@ -439,8 +442,7 @@ def export_dataset(
     Each shard becomes one file (`train-00000-of-00008.parquet`), or files in a folder of its split. Labels are written
     by class name. An export that was stopped continues when it is started again.
     """
-    if format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}")
+    _writer_of(format)
     if format == "parquet":
         need_arrow("export --format parquet")
     splits = _splits(data)
@@ -457,6 +459,14 @@ def export_dataset(
     journal = _begin(folder, _identity(splits, format), overwrite=overwrite)
     export = _Export(folder, journal, format, by_name, content, on_fault)
     return export.run(parts, progress)
+
+
+def _writer_of(format: str) -> PartWriter:
+    """What writes a part in a format of bushel's, or of another package."""
+    found = FORMATS.get(format) or load_plugin("exports", format)
+    if found is None:
+        raise ValueError(f"format must be one of {', '.join([*FORMATS, *plugins('exports')])}; got {format!r}")
+    return cast("PartWriter", found)
 
 
 def _splits(data: Any) -> list[Split]:
@@ -546,7 +556,7 @@ class _Export:
 
     def _write(self, part: ExportedPart) -> ExportedPart:
         skipped: list[int] = []
-        notes = FORMATS[self.format](self.folder, part, self.content, self._blocks(part, skipped))
+        notes = _writer_of(self.format)(self.folder, part, self.content, self._blocks(part, skipped))
         mark = {"notes": dict(notes), "skipped": len(skipped)}
         with write_whole(self._mark(part)) as file:
             file.write(msgspec.json.encode(mark))

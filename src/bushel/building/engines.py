@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from bushel.building.output.journal import versions
 from bushel.errors import Stopped
 from bushel.parallel import Crew, Helpers, Nearby, SharedFolder, WorkerEnded, available_cores
+from bushel.plugins import is_address
 from bushel.sources.protocol import WALKED, paths_named
 from bushel.storage import AnyPath, as_path, check_inside, refuse_links_out
 from bushel.storage.file_kinds import suffixes_of
@@ -391,7 +392,7 @@ def _tables_in(source: Mapping[str, Any] | AnyPath | None) -> list[Path]:
     """The files of text or tables that a source names; none if it names others."""
     if isinstance(source, Mapping):
         source = source.get("path") if "image_column" not in source else None
-    paths = [as_path(source)] if isinstance(source, str | PathLike) else []
+    paths = [as_path(source)] if isinstance(source, str | PathLike) and not is_address(source) else []
     return [path for path in paths if path.suffix.lower() in _TABLES | _TEXTS and path.is_file()]
 
 

@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bushel.errors import FormatError, MissingName
+from bushel.plugins import load_all
 from bushel.storage import AnyPath, data_folders, is_data, write_whole
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
@@ -444,6 +445,7 @@ def all_rules() -> list[Rule]:
         for module in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
             if module.name.endswith("_rules"):
                 importlib.import_module(module.name)
+    list(load_all("rules"))
     return sorted(_RULES.values(), key=lambda rule: rule.id)
 
 

@@ -245,10 +245,13 @@ def doctor(as_json: bool) -> None:
     Exit: 0 all is well, 1 something is wrong.
     """
     from bushel.errors import quantity
+    from bushel.plugins import all_plugins
 
     packages, wrong = _packages()
     disks, full = _disks()
     facts = {"bushel": _bushel(), "machine": _machine(), "disks": disks, "packages": packages, "settings": _settings()}
+    if added := {f"{one.group}: {one.name}": f"{one.package} {one.version}" for one in all_plugins()}:
+        facts["plug-ins"] = added
     problems = [*wrong, *full]
     if as_json:
         import msgspec

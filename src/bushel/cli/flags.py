@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from datetime import time as clock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
 from bushel.cli.output import say
+from bushel.plugins import load_plugin, plugins
 from bushel.spellings import american_of
 
 if TYPE_CHECKING:
+    from bushel.building.engines import Engine
     from bushel.parallel import Timing
-    from bushel.ray.engine import RayEngine
     from bushel.sources.protocol import Option
 
 __all__ = [
@@ -242,9 +243,9 @@ engine_flags = add_flags(
     [
         flag(
             "--engine",
-            type=click.Choice(["local", "ray"]),
+            metavar="local|ray|NAME",
             default="local",
-            help="Run on this machine, or on a Ray cluster  [default: local]",
+            help="Run on this machine, on a Ray cluster, or on the engine of a plug-in  [default: local]",
             group="Run",
         ),
         flag(
@@ -258,12 +259,17 @@ engine_flags = add_flags(
 )
 
 
-def make_engine(engine: str, address: str | None, workers: int | None = None) -> RayEngine | None:
-    """The engine that the flags name; None for the local one."""
+def make_engine(engine: str, address: str | None, workers: int | None = None) -> Engine | None:
+    """The engine that the flags name; None for the local one. One of a plug-in is made of address and workers."""
     if engine == "local":
         if address is not None:
             raise click.UsageError("--address needs --engine ray")
         return None
+    if engine != "ray":
+        if (added := load_plugin("engines", engine)) is None:
+            names = ", ".join(["local", "ray", *plugins("engines")])
+            raise click.UsageError(f"--engine must be one of {names}; got {engine!r}")
+        return cast("Engine", added(address, workers=workers))
     import bushel.ray
     from bushel.ray.cluster import require_ray
 

@@ -26,6 +26,7 @@ from bushel.cli.flags import (
 )
 from bushel.cli.output import say, say_data
 from bushel.errors import nearest
+from bushel.plugins import plugins
 from bushel.sources.protocol import Option
 from bushel.spellings import british
 from bushel.training.options import KINDS, Options
@@ -585,7 +586,7 @@ def export(
     cannot hold, or one that answers differently.
     """
     is_run = (Path(source) / "run.json").is_file()
-    known = _RUN_FORMATS if is_run else _DATASET_FORMATS
+    known = _RUN_FORMATS if is_run else _DATASET_FORMATS | dict.fromkeys(plugins("exports"), _export_dataset)
     chosen = format_ or next(iter(known))
     if chosen not in known:
         kind = "run" if is_run else "dataset"

@@ -17,6 +17,7 @@ import numpy as np
 from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import BushelError, FileProblem, nearest
 from bushel.parallel import Helpers
+from bushel.plugins import load_plugin, plugins
 from bushel.records.files import ELWC, not_examples, open_file, refuse_others
 from bushel.records.manifest import has_manifest
 from bushel.sources.array_source import arrays, is_arrow
@@ -94,17 +95,10 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     """
     stated = {**source, **options} if isinstance(source, Mapping) else {"path": source, **options}
     kind = stated.pop("kind", None)
-    if not isinstance(kind, str | None):
-        raise ValueError(f"kind must be the name of a source, got {kind!r}")
-    if kind is not None and kind not in SOURCES:
-        if kind == "iterable":
-            raise ValueError("kind must be a source on disk: what Python code made cannot be opened from a recipe")
-        raise ValueError(f"kind must be one of {', '.join(SOURCES)}; got {kind!r}{_meant(kind, SOURCES)}")
-    if "path" not in stated:
-        raise ValueError("path must be given: what was in memory cannot be opened from a recipe")
+    if (added := _plugin_for(kind, stated.get("path"))) is not None:
+        return cast("Source", added(stated.pop("path"), **stated))
+    _check_stated(kind, stated)
     path = stated.pop("path")
-    if isinstance(path, bool | int | float | dict):
-        raise ValueError(f"path must be a path, or a list of them; got {path!r}")
     marks = stated.pop("marks", None)
     patterns = {what: stated.pop(f"{what}_name") for what in ("label", "group") if f"{what}_name" in stated}
     if kind is None and isinstance(path, str | os.PathLike) and (column := _exported_images(as_path(path))):
@@ -128,6 +122,29 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     if patterns:
         opened = FileLabels.of(opened, patterns)
     return opened if marks is None else cast("Source", marked(opened, str(marks)))
+
+
+def _check_stated(kind: Any, stated: Mapping[str, Any]) -> None:
+    """Refuse a kind or a path that can be none, such as those of a recipe."""
+    if not isinstance(kind, str | None):
+        raise ValueError(f"kind must be the name of a source, got {kind!r}")
+    if kind is not None and kind not in SOURCES:
+        if kind == "iterable":
+            raise ValueError("kind must be a source on disk: what Python code made cannot be opened from a recipe")
+        raise ValueError(f"kind must be one of {', '.join(SOURCES)}; got {kind!r}{_meant(kind, SOURCES)}")
+    if "path" not in stated:
+        raise ValueError("path must be given: what was in memory cannot be opened from a recipe")
+    if isinstance(path := stated["path"], bool | int | float | dict):
+        raise ValueError(f"path must be a path, or a list of them; got {path!r}")
+
+
+def _plugin_for(kind: str | None, path: object) -> Callable[..., Any] | None:
+    """The source of another package for a kind, or for a path by its protocol (`waves://`) or suffix (`.waves`)."""
+    names = [kind] if isinstance(kind, str) else []
+    if kind is None and isinstance(path, str):
+        names = [path.partition("://")[0], os.path.splitext(path)[1].lower()]  # noqa: PTH122 (it may be an address)
+    found = next((name for name in names if name in plugins("sources") and name not in SOURCES), None)
+    return None if found is None else cast("Callable[..., Any]", load_plugin("sources", found))
 
 
 def _exported_images(folder: Path) -> str | None:

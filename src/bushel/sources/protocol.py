@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn
 from bushel.data.schema import Schema
 from bushel.errors import nearest
+from bushel.plugins import is_address
 from bushel.storage import AnyPath, as_path, listed
 
 __all__ = [
@@ -441,4 +442,4 @@ def paths_named(table: Mapping[str, Any], names: Sequence[str] = NAMED) -> list[
     """The files, folders and patterns that the table of a source names."""
     named = [table.get(name) for name in names]
     texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
-    return [as_path(text) for text in texts if isinstance(text, str | PathLike)]
+    return [as_path(text) for text in texts if isinstance(text, str | PathLike) and not is_address(text)]

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from bushel.errors import BushelError, nearest
+from bushel.plugins import load_plugin, plugins
 from bushel.spellings import british
 from bushel.storage import why_not_inside
 from bushel.transforms import (
@@ -106,11 +107,12 @@ def _plain(value: Any) -> Any:
 
 
 def name_of(kind: type) -> str:
-    """The name of a transform in a recipe: for bushel's own the tag, for others the module and class."""
+    """The name of a transform in a recipe: for bushel's own and plug-ins their name, else the module and class."""
     tag = _tag_of(kind)
     if tag is not None and BUILT_IN.get(tag) is kind:
         return tag
-    return f"{kind.__module__}:{kind.__qualname__}"
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    return next((name for name, plugin in plugins("transforms").items() if plugin.entry.value == place), place)
 
 
 def make_transforms(tables: Sequence[Mapping[str, Any]]) -> list[Transform]:
@@ -194,6 +196,8 @@ def _kind_named(name: str) -> Any:
         return BUILT_IN[british(name)]
     if name in _TRUSTED:
         return _TRUSTED[name]
+    if (added := load_plugin("transforms", name)) is not None:
+        return added
     if ":" not in name:
         close = nearest(name, BUILT_IN)
         hint = f"; did you mean {close!r}?" if close else ""

@@ -42,6 +42,7 @@ from bushel.data.schema import Schema
 from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError, FileProblem, understood
 from bushel.parallel import SharedFolder
+from bushel.plugins import is_address
 from bushel.records.index import load_index
 from bushel.records.manifest import (
     ARTIFACTS_NAME,
@@ -615,7 +616,7 @@ def _write_artifacts(output: OutputFolder, plan: Plan, manifest: Manifest, files
 def check_outside(source: Source, out: Path) -> None:
     """Refuse to write into the source: the dataset would become part of it."""
     path = source.describe().get("path")
-    if not isinstance(path, str | PathLike) or not as_path(path).is_dir():
+    if not isinstance(path, str | PathLike) or is_address(path) or not as_path(path).is_dir():
         return
     inside, folder = out.resolve(), as_path(path).resolve()
     if inside != folder and inside.is_relative_to(folder):
