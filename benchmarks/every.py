@@ -27,6 +27,7 @@ EVERY: dict[str, list[str]] = {
     "damage": ["--files", "40"],
     "sources": ["--scale", "0.002", "--rounds", "1", "--no-memory"],
     "text": ["--scale", "0.005", "--rounds", "1"],
+    "arrow_streams": ["--rows", "20000", "--rounds", "1"],
 }
 
 
