@@ -24,14 +24,17 @@ from bushel.data.arrow_columns import to_arrow
 from bushel.data.categories import Label
 from bushel.data.columns import BytesColumn, Column, SparseRow, need_arrow
 from bushel.data.encoding import Constraint, Narrowings, RecordEncoder
+from bushel.data.roles import Account
 from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
 from bushel.data.tf_descriptions import tfds_files, why_no_form
-from bushel.errors import BushelError, FileProblem, SchemaMismatch, quantity
+from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch, quantity
 from bushel.parallel import Ahead, available_cores
 from bushel.pixels.codecs import encode_pixels
 from bushel.plugins import load_plugin, plugins
 from bushel.reading import Dataset, Split, open
+from bushel.records.manifest import has_manifest, read_manifest
+from bushel.records.record_roles import account_of
 from bushel.storage import AnyPath, as_path, check_own_folder, empty_folder, write_whole
 from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of
 from bushel.storage.file_names import FileName, FileNames, fold_name, name_each
@@ -88,6 +91,7 @@ class Content:
     label: str
     classes: tuple[str, ...]
     file_names: dict[str, FileName]  # by feature
+    why: str = ""  # that is the label
     samples_named: SampleNames | None = None  # of a folder with a file per sample
 
     def named(self, columns: dict[str, Column]) -> dict[str, Column]:
@@ -424,6 +428,8 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     notes: dict[str, int] = {}  # what the format cannot hold as it was, by kind
     schema: Schema | None = None
     classes: list[str] = []
+    label: str = ""  # the feature that was taken for it, and why
+    why: str = ""
 
 
 def export_dataset(
@@ -431,6 +437,7 @@ def export_dataset(
     out: AnyPath,
     *,
     format: Format | str = "parquet",
+    label: str | None = None,
     overwrite: bool = False,
     on_fault: Literal["raise", "skip"] = "raise",
     progress: Callable[[int, int], None] | None = None,
@@ -440,14 +447,18 @@ def export_dataset(
     >>> bushel.export_dataset("data", "tables", format="parquet")
 
     Each shard becomes one file (`train-00000-of-00008.parquet`), or files in a folder of its split. Labels are written
-    by class name. An export that was stopped continues when it is started again.
+    by class name. An export that was stopped continues when it is started again. `label` is the feature whose values
+    are the classes; without it, the dataset says it, or a usual name does.
     """
     _writer_of(format)
     if format == "parquet":
         need_arrow("export --format parquet")
     splits = _splits(data)
     folder = as_path(out)
-    content = Content(splits[0].schema, splits[0].label, tuple(splits[0].classes), _name_features(splits[0].schema))
+    account = _account(splits[0], label)
+    chosen = account.label or splits[0].label
+    classes = tuple(splits[0].classes) if chosen == splits[0].label else ()
+    content = Content(splits[0].schema, chosen, classes, _name_features(splits[0].schema), account.why)
     if format == "tfds" and (why := why_no_form(content.schema)) is not None:
         raise BushelError(f"TensorFlow Datasets has no form for these records: {why}")
     split_names = name_each((split.name for split in splits), taken=(EXPORT_NAME, _JOURNAL))
@@ -456,7 +467,7 @@ def export_dataset(
     if format == "folder":
         _main_feature(content)  # there must be one, before all keys are read
         content = replace(content, samples_named=_name_samples(by_name, parts, content, on_fault))
-    journal = _begin(folder, _identity(splits, format), overwrite=overwrite)
+    journal = _begin(folder, _identity(splits, format, chosen), overwrite=overwrite)
     export = _Export(folder, journal, format, by_name, content, on_fault)
     return export.run(parts, progress)
 
@@ -494,9 +505,19 @@ def _parts(split: Split, split_name: FileName) -> list[ExportedPart]:
     return [ExportedPart(split.name, split_name, number, len(pairs), *pair) for number, pair in enumerate(pairs)]
 
 
-def _identity(splits: Sequence[Split], format: str) -> str:
+def _account(split: Split, label: str | None) -> Account:
+    """What the records hold: which feature is the label, above all."""
+    if label is not None and label not in split.schema:
+        raise MissingName("feature", label, split.schema, where=split.paths[0])
+    folder = split.paths[0].parent
+    manifest = read_manifest(folder) if has_manifest(folder) else None
+    own = split.label if split.label in split.schema else None
+    return account_of(split.paths, split.schema, manifest, label=label, declared=own)
+
+
+def _identity(splits: Sequence[Split], format: str, label: str) -> str:
     """What must not change between the runs of one export."""
-    digest = hashlib.blake2b(format.encode(), digest_size=16)
+    digest = hashlib.blake2b(f"{format}\0{label}".encode(), digest_size=16)
     for split in splits:
         digest.update(f"\0{split.name}\0{len(split)}\0{sorted(split.schema)}".encode())
         for path in split.paths:
@@ -585,6 +606,8 @@ class _Export:
             notes=dict(notes),
             schema=self.content.schema,
             classes=list(self.content.classes),
+            label=self.content.label if self.content.label in self.content.schema else "",
+            why=self.content.why,
         )
         stated = msgspec.structs.replace(exported, resumed=0)  # however often it was stopped, the bytes are the same
         with write_whole(self.folder / EXPORT_NAME) as file:
@@ -613,5 +636,7 @@ def _read_blocks(
 def summary_of(exported: Exported) -> list[str]:
     """What was exported, as lines for people."""
     lines = [f"{name}: {quantity(count, 'record')}" for name, count in exported.records.items()]
+    if exported.label:
+        lines.append(f"label: {exported.label!r} ({exported.why}; --label COL names another)")
     lines += [f"note: {count:,} {what}" for what, count in exported.notes.items()]
     return lines + ([f"{quantity(exported.skipped, 'damaged record')} left out"] if exported.skipped else [])

@@ -14,7 +14,7 @@ from PIL import Image
 import bushel
 from bushel.checking.collect.one_pass import list_data, read_data
 from bushel.cli import cli
-from bushel.data.roles import take_account
+from bushel.data.roles import Account, take_account
 from bushel.data.schema import Schema
 from bushel.reading.dataset import open as open_dataset
 from bushel.training.inputs.choose import choose_target
@@ -131,22 +131,98 @@ def test_each_feature_is_what_a_person_would_say(dataset: tuple[str, Path]) -> N
     assert all(role.why for role in account.roles.values())
 
 
-def test_every_command_gives_the_same_answers(dataset: tuple[str, Path]) -> None:
+@pytest.fixture(scope="module")
+def rebuilt(dataset: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The same records, after a build that was told the label."""
+    name, folder = dataset
+    label = DATASETS[name][1]
+    out = tmp_path_factory.mktemp("rebuilt") / "out"
+    asked = ["--label", label] if label is not None else []
+    done = CliRunner().invoke(cli, ["build", str(folder), str(out), *asked, "--order", "source"])
+    assert done.exit_code == 0, done.output
+    return done.stdout, out
+
+
+def answers(folder: Path) -> dict[str, tuple[str | None, dict[str, str]]]:
+    """The label and the kinds of features, as each command has them."""
+    found: dict[str, tuple[str | None, dict[str, str]]] = {}
+
+    def take(command: str, account: Account | None) -> None:
+        assert account is not None
+        found[command] = (account.label, {name: role.kind for name, role in account.roles.items()})
+
+    take("info", bushel.info(folder).account)
+    files, manifest, _ = list_data([folder], [])
+    take("check", read_data(files, manifest=manifest).account)
+    opened = open_all([folder])[0]
+    take("view", opened.account)
+    return found
+
+
+def said(command: str, folder: Path, *more: str) -> str:
+    done = CliRunner().invoke(cli, [command, str(folder), *more])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_every_command_gives_the_same_answers(dataset: tuple[str, Path], tmp_path: Path) -> None:
     _, folder = dataset
     account = bushel.info(folder).account
     assert account is not None
-    files, manifest, _ = list_data([folder], [])
-    checked = read_data(files, manifest=manifest)
-    assert checked.account == account
-    assert open_all([folder])[0].account == account
-    said = CliRunner().invoke(cli, ["info", str(folder), "--json"])
-    assert json.loads(said.stdout)["account"]["label"] == account.label
-    opened = open_dataset(folder)
+    assert len({repr(answer) for answer in answers(folder).values()}) == 1
+    assert json.loads(said("info", folder, "--json"))["account"]["label"] == account.label
+    assert all(line in said("schema", folder) for line in account.describe())
+    exported = bushel.export_dataset(folder, tmp_path / "out", format="jsonl")
+    assert exported.label == (account.label or "")
+    report = Path(bushel.write_report([folder], tmp_path / "report.html")).read_text()
+    assert all(f"<td>{role.kind}</td>" in report for role in account.roles.values())
     if account.label is not None:
-        train = next(iter(opened.splits.values()))
-        target = choose_target(Splits(opened, train, None, None))
-        kinds = {"binary": "classification", "multi_class": "classification"}
-        assert (target.label, kinds.get(target.kind, target.kind)) == (account.label, account.task)
+        assert f"<td>{account.label}</td>" in report
+        assert trained_on(folder) == (account.label, account.task)
+
+
+def trained_on(folder: Path) -> tuple[str, str]:
+    opened = open_dataset(folder)
+    target = choose_target(Splits(opened, next(iter(opened.splits.values())), None, None))
+    kinds = {"binary": "classification", "multi_class": "classification"}
+    return target.label, kinds.get(target.kind, target.kind)
+
+
+def test_a_build_is_described_by_every_command_as_the_build_did(dataset: tuple[str, Path], rebuilt: Any) -> None:
+    name, _ = dataset
+    _, label, task, kinds = DATASETS[name]
+    said_first, out = rebuilt
+    assert said_first.startswith("taken for: records")
+    assert (f"label: {label!r} (it was asked for" if label else "label: none") in said_first
+    for answer in answers(out).values():
+        assert answer[0] == label
+        assert {feature: answer[1][feature] for feature in kinds} == kinds
+    if label is not None:
+        assert trained_on(out) == (label, task)
+
+
+def test_a_dataset_that_was_built_without_a_label_has_none_for_any_command(tmp_path: Path) -> None:
+    lines = [f"{row},{('First', 'Second', 'Third')[row % 3]}" for row in range(60)]
+    (tmp_path / "rows.csv").write_text("\n".join(["age,class", *lines]) + "\n")
+    out = tmp_path / "out"
+    assert "label: none" in said("build", tmp_path / "rows.csv", str(out))
+    assert {label for label, _ in answers(out).values()} == {None}
+    with pytest.raises(bushel.BushelError, match="label"):
+        trained_on(out)
+
+
+def test_lists_under_a_usual_name_are_labels_and_pictures_are_not() -> None:
+    rows = [{"labels": np.array([row % 3, 7]), "target": photo(row)} for row in range(30)]
+    account = take_account(Schema(features={}), rows)
+    assert (account.label, account.task) == ("labels", "multi_label")
+
+
+def test_codes_are_categories_for_data_validation_and_numbers_are_not(tmp_path: Path) -> None:
+    with bushel.Writer(tmp_path / "train.tfrecord") as writer:
+        for row in range(60):
+            writer.write({"grade": row % 3, "visits": row * 31 % 997, "label": row % 2})
+    blocks = said("schema", tmp_path, "--pbtxt").split("feature {")[1:]
+    assert [("is_categorical" in block) for block in blocks] == [True, True, False]
 
 
 def test_a_column_that_goes_with_the_label_is_not_hidden_as_its_name() -> None:
@@ -167,5 +243,5 @@ def test_build_and_its_plan_say_what_was_taken_for_what(tmp_path: Path) -> None:
     for more in (["--plan"], [str(tmp_path / "out")]):
         said = CliRunner().invoke(cli, ["build", str(tmp_path / "rows.csv"), *more, "--label", "grade"]).stdout
         assert "taken for: table (--kind KIND reads another)" in said
-        assert "label: 'grade' (the dataset says so; --label COL names another), classification" in said
+        assert "label: 'grade' (it was asked for; --label COL names another), classification" in said
         assert "date or time: 'day' (the schema says so)" in said

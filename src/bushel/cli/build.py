@@ -170,6 +170,7 @@ def _show_plan(outline: Outline, *, as_json: bool) -> None:
     if as_json:
         _print_json(outline)
         return
+    _print_account(outline.kind, outline.account, outline.counted)
     time_needed = f"about {outline.seconds:,.0f} s" if outline.seconds >= 1 else "less than a second"
     say(f"{quantity(outline.samples, 'sample')}, about {readable_size(outline.bytes)}, {time_needed}\n")
     rows = [
@@ -178,8 +179,6 @@ def _show_plan(outline: Outline, *, as_json: bool) -> None:
     ]
     _print_table(("split", "samples", "shards", "bytes"), rows)
     _print_classes(outline.classes)
-    _print_account(outline.kind, outline.account)
-    _print_counted(outline.counted)
     for problem in outline.problems:
         say(f"problem: {problem}")
 
@@ -200,6 +199,8 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     if not built.samples and not built.manifest.generation:
         say(f"{built.path}: nothing to do: this recipe built it, and its source has not changed since")
         return
+    kind = str(built.manifest.recipe.get("source", {}).get("kind", ""))
+    _print_account(kind, built.account, built.manifest.counted)
     rate = f"{built.samples / built.seconds:,.0f} samples/s, {readable_size(built.bytes / built.seconds)}/s"
     shards = sum(len(split.shards) for split in built.manifest.splits.values())
     added = f", {built.records:,} of them new" if built.manifest.generation else ""
@@ -220,8 +221,6 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     else:
         _print_classes(counts, weights, {str(number): f"{number} {name}" for name, number in numbers.items()})
     _print_costs(built.path)
-    _print_account(str(built.manifest.recipe.get("source", {}).get("kind", "")), built.account)
-    _print_counted(built.manifest.counted)
     if built.manifest.label is None:
         _print_no_label(built.manifest)
     for problem in built.problems:
@@ -236,15 +235,16 @@ def _show_built(built: Built, *, as_json: bool) -> None:
         _print_refused(built)
 
 
-def _print_account(kind: str, account: Account | None) -> None:
-    """What the source and its columns were taken for, and why."""
-    from bushel.errors import printable
-
-    if account is None:
-        return
-    click.echo(f"\ntaken for: {kind or 'samples'} (--kind KIND reads another); column types: --type COL=DTYPE")
-    for line in account.describe():
-        click.echo(f"  {printable(line)}")
+def _print_account(kind: str, account: Account | None, counted: dict[str, int]) -> None:
+    """What the source and its columns were taken for, and why; what was left out or changed."""
+    if account is not None:
+        say(f"taken for: {kind or 'samples'} (--kind KIND reads another); column types: --type COL=DTYPE")
+        for line in account.describe():
+            say(f"  {line}")
+    for what, count in counted.items():
+        say(f"note: {count:,} {what}")
+    if account is not None or counted:
+        say()
 
 
 def _print_no_label(manifest: Manifest) -> None:
@@ -310,11 +310,6 @@ def _print_costs(path: str) -> None:
     if len(shown) < len(spent.features):
         say(f"and {quantity(len(spent.features) - len(shown), 'more feature')}")
     print_savings(spent)
-
-
-def _print_counted(counted: dict[str, int]) -> None:
-    if counted:
-        say("\n" + "\n".join(f"note: {count:,} {what}" for what, count in counted.items()))
 
 
 def _print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

@@ -16,9 +16,9 @@ from bushel.cli.output import say, say_data
 
 if TYPE_CHECKING:
     from bushel.building import Repaired
+    from bushel.data.roles import Account
     from bushel.data.schema import Feature
-if TYPE_CHECKING:
-    from bushel.records.survey import Costs
+    from bushel.records.survey import Costs, Info
 from bushel.cli.flags import ProgressState, show_progress
 
 __all__ = ["bench", "cat", "index", "info", "print_savings", "repair", "report", "schema", "view"]
@@ -281,16 +281,19 @@ def _print_info(found: Any) -> None:
     if found.schema.features:
         say()
         _print_features(found.schema)
-    if found.account is not None:
-        click.echo()
-        for line in found.account.describe():
-            click.echo(_printable(line))
+    _print_account(found.account)
     for fault in found.faults[:5]:
         error = CorruptRecord(fault.path, record=fault.record, offset=fault.offset, fault=fault.fault)
         say(f"\ndamage: {error.message}", nl=False)
     if found.faults:
         more = len(found.faults) - 5
         say(f"\n{f'and {more:,} more places. ' if more > 0 else ''}To keep the rest: bushel repair PATH… OUT")
+
+
+def _print_account(account: Account | None) -> None:
+    """What the features are taken for, and why."""
+    for number, line in enumerate(account.describe() if account is not None else ()):
+        say(("\n" * (number == 0)) + _printable(line))
 
 
 def _say_damage(found: Any) -> None:
@@ -493,12 +496,18 @@ def _decoded(value: bytes) -> str | None:
     return text if all(char.isprintable() or char in "\t\n\r" for char in text) else None
 
 
-def _classes(paths: tuple[str, ...]) -> dict[str, int]:
-    """The label of a dataset, and how many classes it has."""
+def _classes(paths: tuple[str, ...], looked_at: Info) -> dict[str, int | None]:
+    """Whole numbers that are codes, and how many classes the label has if that is stated."""
     from bushel.records.manifest import has_manifest, read_manifest
 
+    account, features = looked_at.account, looked_at.schema.features
+    codes = account.of("category", "group") if account is not None else []
+    if account is not None and account.label is not None and account.task == "classification":
+        codes.append(account.label)
+    whole = [name for name in codes if name in features and features[name].dtype == "int64"]
+    found: dict[str, int | None] = dict.fromkeys(whole)
     labels = [read_manifest(path).label for path in paths if has_manifest(path)]
-    return {label.feature: len(label.names) for label in labels if label is not None and label.names}
+    return found | {label.feature: len(label.names) for label in labels if label is not None and label.names}
 
 
 @click.command(cls=Grouped)
@@ -531,11 +540,12 @@ def schema(paths: tuple[str, ...], as_tf: bool, as_pbtxt: bool, as_json: bool) -
     elif as_pbtxt:
         from bushel.data.tf_descriptions import to_pbtxt
 
-        say_data(to_pbtxt(found, _classes(paths)), nl=False)
+        say_data(to_pbtxt(found, _classes(paths, looked_at)), nl=False)
     elif as_json:
         say_data(found.to_json(), nl=False)
     else:
         _print_features(found)
+        _print_account(looked_at.account)
 
 
 @click.command(cls=Grouped)

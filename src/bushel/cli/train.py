@@ -461,6 +461,7 @@ class Asked(NamedTuple):
     skip_damaged: bool
     overwrite: bool
     as_json: bool
+    label: str | None
 
 
 def _export_run(asked: Asked) -> int:
@@ -499,6 +500,7 @@ def _export_dataset(asked: Asked) -> int:
             opened,
             asked.out,
             format=format,
+            label=asked.label,
             overwrite=asked.overwrite,
             on_fault="skip" if asked.skip_damaged else "raise",
             progress=show,
@@ -553,6 +555,7 @@ _DATASET_FORMATS: dict[str, Callable[[Asked], int]] = dict.fromkeys(
     group="For a dataset",
     help="Export only records of one split that meet a condition",
 )
+@flag("--label", metavar="COL", group="For a dataset", help="Feature whose values are the classes")
 @flag("--skip-damaged", is_flag=True, group="For a dataset", help="Leave out damaged records and count them")
 def export(
     source: str,
@@ -564,6 +567,7 @@ def export(
     split: str | None,
     condition: str | None,
     skip_damaged: bool,
+    label: str | None,
 ) -> None:
     """Export a trained model, or a dataset, for programs without bushel.
 
@@ -591,5 +595,5 @@ def export(
     if chosen not in known:
         kind = "run" if is_run else "dataset"
         raise click.UsageError(f"--format of a {kind} must be one of {', '.join(known)}; got {chosen!r}")
-    asked = Asked(source, out, chosen, verify, split, condition, skip_damaged, overwrite, as_json)
+    asked = Asked(source, out, chosen, verify, split, condition, skip_damaged, overwrite, as_json, label)
     sys.exit(known[chosen](asked))

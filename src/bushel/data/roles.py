@@ -101,6 +101,9 @@ _DATE = re.compile(
 _OPAQUE = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|\w*\d\w*")
 _SPLIT = re.compile(r"split|subset|fold|partition|^set$|usage", re.IGNORECASE)
 _SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval"}
+_NEVER_LABELS: tuple[Kind, ...] = (
+    *("image", "frames", "mask", "boxes", "keypoints", "sound", "embedding", "bytes", "empty"),
+)
 _PIXELS = 8  # on a side, from which numbers are pixels
 _PLOTTED = 4  # values, from which a list is a line
 _ENOUGH = 20  # values, from which it means something that all are the same, or that all differ
@@ -150,20 +153,26 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_label(
-    single: Iterable[str], *, asked: str | None = None, declared: str | None = None, by_name: bool = True
+    could: Iterable[str],
+    *,
+    asked: str | None = None,
+    declared: str | None = None,
+    declared_by: str = "the dataset says so",
+    names: Sequence[str] = LABEL_NAMES,
 ) -> tuple[str | None, str]:
-    """The label among features that hold one value each, and why it is. `by_name` takes one with a usual name."""
+    """The label among features that may be one, and why it is. `names` are those that are taken for labels."""
     if asked is not None:
         return asked, "it was asked for"
     if declared is not None:
-        return declared, "the dataset says so"
-    if not by_name:
-        return None, "no column is called 'label'; --label COL names it"
-    names = set(single)
-    for usual in LABEL_NAMES:
-        if usual in names:
+        return declared, declared_by
+    held = set(could)
+    for usual in names:
+        if usual in held:
             return usual, "its name is usual for labels"
-    return None, "no column has a name that is usual for labels; --label COL names it"
+    if not names:
+        return None, "the dataset was built without one; --label COL names it"
+    usual = f"is called {names[0]!r}" if len(names) == 1 else "has a name that is usual for labels"
+    return None, f"no column {usual}; --label COL names it"
 
 
 def likely_label(features: Mapping[str, Feature]) -> str | None:
@@ -184,9 +193,10 @@ def take_account(
     *,
     label: str | None = None,
     declared: str | None = None,
+    declared_by: str = "the dataset says so",
     key: str | None = None,
     group: str | None = None,
-    by_name: bool = True,
+    names: Sequence[str] = LABEL_NAMES,
     levels_of: Callable[[bytes], int | None] = lambda _: None,
 ) -> Account:
     """What features are, as some samples show it.
@@ -199,10 +209,10 @@ def take_account(
         for name, value in sample.items():
             if value is not None:
                 seen.setdefault(name, []).append(value)
-    single = [name for name, values in seen.items() if values and all(_is_one(value) for value in values[:_ENOUGH])]
-    is_guess = label is None and declared is None
-    label, why = find_label(single, asked=label, declared=declared, by_name=by_name)
     roles = {name: _role(name, schema.features.get(name), values) for name, values in seen.items()}
+    could = [name for name, values in seen.items() if roles[name].kind not in _NEVER_LABELS and _is_flat(values)]
+    is_guess = label is None and declared is None
+    label, why = find_label(could, asked=label, declared=declared, declared_by=declared_by, names=names)
     roles |= _parts(seen, roles)
     roles |= _masks(roles, seen, levels_of)
     for name in (name for name, role in roles.items() if role.kind in ("category", "count", "text", "id")):
@@ -241,6 +251,11 @@ def _is_one(value: Any) -> bool:
     return all(size == 1 for size in _shape(value))
 
 
+def _is_flat(values: list[Any]) -> bool:
+    """Whether values are single ones, or plain lists of them."""
+    return all(len(_shape(value)) <= 1 or _is_one(value) for value in values[:_ENOUGH])
+
+
 def _plain(value: Any) -> Any:
     """A single value that can be compared and hashed."""
     if isinstance(value, np.ndarray):
@@ -253,7 +268,8 @@ def _plain(value: Any) -> Any:
 
 def _task(feature: Feature | None, values: list[Any]) -> str | None:
     if any(not _is_one(value) for value in values) or (feature is not None and feature.is_ragged):
-        return "multi_label"
+        numbers = [value for value in values if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
+        return "multi_label" if all(np.isin(value, (0, 1)).all() for value in numbers) else "regression"
     plain = [_plain(value) for value in values]
     if not plain:
         return None

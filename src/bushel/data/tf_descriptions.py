@@ -605,8 +605,8 @@ def _value_counts(feature: Message) -> tuple[int | None, int | None]:
     return None if least is None else int(least), None if most is None else int(most)
 
 
-def to_pbtxt(schema: Schema, classes: Mapping[str, int] = {}) -> str:
-    """A schema as TFX's text. `classes` are the features that are codes of so many classes."""
+def to_pbtxt(schema: Schema, classes: Mapping[str, int | None] = {}) -> str:
+    """A schema as TFX's text. `classes` are the features that are codes of so many classes, or of an unknown number."""
     steps = {name: feature for name, feature in schema.features.items() if feature.sequence}
     lines = ["# Written by bushel: bushel schema --pbtxt"]
     for name, feature in schema.features.items():
@@ -629,7 +629,7 @@ def quoted(text: str) -> str:
     return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\{ord(found[0]):03o}", plain) + '"'
 
 
-def _feature_lines(name: str, feature: Feature, schema: Schema, classes: Mapping[str, int]) -> list[str]:
+def _feature_lines(name: str, feature: Feature, schema: Schema, classes: Mapping[str, int | None]) -> list[str]:
     if feature.encoding == "sparse":
         return _sparse_lines(name, feature)
     lines = [f"name: {quoted(name)}", f"type: {_NAMES[feature.kind]}"]
@@ -642,7 +642,9 @@ def _feature_lines(name: str, feature: Feature, schema: Schema, classes: Mapping
     else:
         lines += block("shape", [f"dim {{ size: {size} }}" for size in sizes])
     if name in classes:
-        lines += block("int_domain", ["min: 0", f"max: {classes[name] - 1}", "is_categorical: true"])
+        count = classes[name]
+        limits = [] if count is None else ["min: 0", f"max: {count - 1}"]
+        lines += block("int_domain", [*limits, "is_categorical: true"])
     elif feature.encoding in IMAGE_ENCODINGS:
         lines.append("image_domain { }")
     return block("feature", lines)

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bushel.data.roles import Account, take_account
+from bushel.data.roles import LABEL_NAMES, Account, take_account
 from bushel.data.schema import Schema
 from bushel.data.splits import split_of_file, train_first
 from bushel.errors import BushelError
@@ -31,18 +31,26 @@ def account_of(
     *,
     label: str | None = None,
     group: str | None = None,
+    declared: str | None = None,
 ) -> Account:
-    """What the features of records are. It is the same for every command, because all look at the same records."""
+    """What the features of records are. It is the same for every command, because all look at the same records.
+
+    A build that was given no label has said that there is none: then no name is taken for one. `declared` is the label
+    of data without a manifest.
+    """
     samples = first_samples(paths, schema)
+    if manifest is not None and manifest.label is not None:
+        declared = manifest.label.feature
     source: Mapping[str, Any] = manifest.recipe.get("source", {}) if manifest is not None else {}
     key = source.get("key")
     return take_account(
         schema or Schema(features={}),
         samples,
         label=label,
-        declared=manifest.label.feature if manifest is not None and manifest.label is not None else None,
+        declared=declared,
         key=source.get("rename", {}).get(key, key) if key else "key" if manifest is not None else None,
         group=group,
+        names=() if source else LABEL_NAMES,
         levels_of=count_levels,
     )
 

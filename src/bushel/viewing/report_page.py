@@ -119,7 +119,7 @@ def _dataset(
     if checks:
         yield _findings(opened)
     for name, summary in summaries.items():
-        yield _features(opened.parts[name], summary)
+        yield _features(opened, opened.parts[name], summary)
     yield from _pictures(opened)
 
 
@@ -180,15 +180,16 @@ def _findings(opened: Opened) -> _Section:
     return section
 
 
-def _features(part: OpenedSplit, summary: Summary) -> _Section:
+def _features(opened: Opened, part: OpenedSplit, summary: Summary) -> _Section:
     total = sum(feature.bytes for feature in summary.features.values()) or 1
-    head = ("feature", "type", "present", "of the bytes", "values")
+    head = ("feature", "type", "taken for", "present", "of the bytes", "values")
     rows, html = [], []
     for name, feature in list(summary.features.items())[:_FEATURES]:
         declared = part.schema.features.get(name)
         row = (
             _cut(name),
             declared.describe() if declared else "",
+            opened.account.kind_of(name) or "",
             f"{feature.present / max(1, summary.records):.1%}",
             f"{feature.bytes / total:.1%}",
             _values(feature),

@@ -376,7 +376,18 @@ class Draft:
             begin += len(rows)
         listed = self.listed
         compression = self.recipe.compression
-        return ToProbe(self.source, order, train, listed.partition_rows, listed.hashes, listed.sizes, compression)
+        return ToProbe(
+            *(self.source, order, train, listed.partition_rows, listed.hashes, listed.sizes, compression),
+            label_by=self._label_by(),
+        )
+
+    def _label_by(self) -> str:
+        """Why a feature is the label."""
+        if self.recipe.label:
+            return "it was asked for"
+        if self.source.label:
+            return "the source says so"
+        return "folders name the classes" if self.listed.has_folders else "its name is usual for labels"
 
     def finish(self, folder: Path, looked: Probe, *, is_fitted: bool) -> Plan:
         """Cut the shards and write the plan."""

@@ -69,6 +69,7 @@ class ToProbe(NamedTuple):
     hashes: NDArray[np.uint64]
     sizes: Rows | None  # of every row, if the source lists them
     compression: Compression | None = None  # of shards
+    label_by: str = ""  # why a feature is the label
 
     @property
     def starts(self) -> Rows:
@@ -107,10 +108,10 @@ def probe(given: ToProbe, encoder: BlockEncoder, read: ReadRows | None = None) -
     spent = max(own_seconds() - begun, time.process_time() - busy)  # it waits for files, or works in threads
     seconds = (reading + spent) / max(1, len(found) + len(refused))
     sizes = _sizes(given, np.concatenate(rows), found)
-    return Probe(schema, sizes, seconds, _compressed(records, given.compression), _account(encoder, blocks))
+    return Probe(schema, sizes, seconds, _compressed(records, given.compression), _account(given, encoder, blocks))
 
 
-def _account(encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Account:
+def _account(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Account:
     """What the features of the source are, before transforms."""
     schema = encoder.source_schema
     places = ((block, row) for _, block in blocks for row in range(len(block.rows)))
@@ -118,8 +119,10 @@ def _account(encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Account:
     for block, row in islice(places, SAMPLES):
         with suppress(UnicodeDecodeError):  # text in another encoding, which is refused when it is written
             looked_at.append(sample_at(block.columns, schema.features, row))
-    declared = encoder.labels.feature if encoder.labels is not None else None
-    return take_account(schema, looked_at, declared=declared, by_name=False, levels_of=count_levels)
+    label = encoder.labels.feature if encoder.labels is not None else None
+    return take_account(
+        schema, looked_at, declared=label, declared_by=given.label_by, names=["label"], levels_of=count_levels
+    )
 
 
 def _compressed(records: list[FramedRecords], compression: Compression | None) -> float:

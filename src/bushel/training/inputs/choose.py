@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from bushel.data.categories import are_classes
 from bushel.data.columns import BytesColumn, Ragged
-from bushel.data.roles import find_label
 from bushel.data.samples import sample_at
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch
@@ -30,6 +29,7 @@ from bushel.feeding.preparation import (
 from bushel.reading import Pad, Sparse, Split
 from bushel.records.index import load_index, load_keys
 from bushel.records.manifest import Manifest
+from bushel.records.record_roles import account_of
 from bushel.training.inputs.splits import Splits, sampled
 from bushel.training.options import Options, TaskName
 from bushel.transforms import apply_all, date_parts, decode_audio, decode_image, fit_audio, mel, resize
@@ -57,9 +57,8 @@ def _label_of(schema: Schema, split: Split, manifest: Manifest | None, asked: st
     """The feature that is the label."""
     if asked is not None and asked not in schema:
         raise MissingName("feature", asked, schema, where=split.paths[0])
-    declared = manifest.label.feature if manifest is not None and manifest.label is not None else None
-    own = split.label if manifest is None and split.label in schema else None
-    found, _ = find_label(schema, asked=asked, declared=declared or own)
+    own = split.label if split.label in schema else None
+    found = account_of(split.paths, schema, manifest, label=asked, declared=own).label
     if found is None:
         raise MissingName("label", split.label, schema, where=split.paths[0])
     return found
