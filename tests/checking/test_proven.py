@@ -34,11 +34,14 @@ def test_a_column_called_class_that_is_not_the_label_makes_no_class_map(tmp_path
     assert not found(folder, "LBL003")
 
 
-def test_names_of_classes_whose_numbers_differ_between_splits_are_proven(tmp_path):
+def test_names_of_classes_whose_numbers_differ_are_proven_only_if_somebody_says_which_is_the_label(tmp_path):
     names = ("ant", "bee", "cow")
     train = [{"label": row % 3, "class": names[row % 3], "x": row} for row in range(60)]
     test = [{"label": row % 3, "class": names[(row + 1) % 3], "x": 100 + row} for row in range(60)]
-    (one,) = found(write(tmp_path / "a", train=train, test=test), "LBL003")
+    folder = write(tmp_path / "a", train=train, test=test)
+    (one,) = found(folder, "LBL003")
+    assert one.confidence == "likely"
+    (one,) = [finding for finding in bushel.check(folder, label="label") if finding.rule == "LBL003"]
     assert one.confidence == "proven"
 
 

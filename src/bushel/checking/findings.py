@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -226,11 +226,13 @@ def write_baseline(path: AnyPath, findings: Iterable[Finding]) -> None:
 
 Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract", "execution"]
 # Of the pass over the data.
-Aspect: TypeAlias = Literal["values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts"]
+Aspect: TypeAlias = Literal[
+    "values", "contents", "rows", "neighbours", "images", "near_images", "sounds", "texts", "near_texts"
+]
 Need: TypeAlias = Literal[Subject, Aspect, "records", "digests"]
 Moment: TypeAlias = Literal["before", "during"]  # of training; rules about a run are all asked after it
 
-ASPECTS: tuple[Aspect, ...] = ("values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts")
+ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 # What the pass over the data must collect for a rule that needs this. `records` are read in any case.
 _ASPECTS_OF: dict[Need, tuple[Aspect, ...]] = {
     **{aspect: (aspect,) for aspect in ASPECTS},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -388,7 +388,7 @@ def _scan_file(file: RecordFile, columns: list[str] | None, schema: Schema | Non
             if message is None:
                 faults.take_row(file, chunk, row, bad.get(row, Fault.MALFORMED))
                 continue
-            sample = _to_sample(message, columns, schema, single)
+            sample = to_sample(message, columns, schema, single)
             yield sample if not sparse else _with_sparse(sample, message, sparse)
 
 
@@ -411,7 +411,10 @@ def _single_valued(chunks: Sequence[Chunk]) -> set[str]:
     return {fact["name"] for fact in survey.result()["features"] if fact["min_count"] == fact["max_count"] == 1}
 
 
-def _to_sample(message: Any, columns: list[str] | None, schema: Schema | None, single: set[str]) -> Sample:
+def to_sample(
+    message: Any, columns: Collection[str] | None, schema: Schema | None, single: Collection[str] = ()
+) -> Sample:
+    """The values of a record that was parsed. `single` are features with one value, as far as no schema says it."""
     features, lists = message
     sample: Sample = {}
     for name, values in (*features.items(), *lists.items()):

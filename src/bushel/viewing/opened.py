@@ -22,6 +22,7 @@ from bushel.reading.dataset import Dataset, Split
 from bushel.reading.dataset import open as open_dataset
 from bushel.records.files import FOOTER, HEADER, open_file
 from bushel.records.index import load_keys
+from bushel.records.likeness import Content, content_of
 from bushel.records.manifest import Manifest, ShardEntry, has_manifest
 from bushel.records.record_roles import account_of
 from bushel.records.scan import shape_value
@@ -380,7 +381,7 @@ class Opened:
     @property
     def label(self) -> str:
         """The feature that holds the label, or would."""
-        return next(iter(self.parts.values())).split.label
+        return self.account.label or next(iter(self.parts.values())).split.label
 
     @property
     def schema(self) -> Schema:
@@ -392,6 +393,12 @@ class Opened:
         """What each feature is, as the first records show it."""
         part = next(iter(self.parts.values()))
         return account_of(part.paths, part.schema, self.manifest)
+
+    @cached_property
+    def content(self) -> Content:
+        """Which features make two records the same."""
+        splits = {name: part.paths for name, part in self.parts.items()}
+        return content_of(self.account, self.schema.features, schema=self.schema, splits=splits)
 
     @cached_property
     def roles(self) -> dict[str, str]:

@@ -387,12 +387,10 @@ def class_counts(opened: Opened, part: OpenedSplit, summary: Summary) -> dict[st
     stated = opened.manifest.splits.get(part.name) if opened.manifest else None
     if stated and stated.label_counts:
         return dict(stated.label_counts)
-    role = {name for name, role in opened.roles.items() if role == "label"}
-    name = opened.label if opened.label in summary.features else next(iter(sorted(role)), "")
-    feature = summary.features.get(name)
+    feature = summary.features.get(opened.label)
     if feature is None or not feature.is_open or len(feature.counts) > 500:
         return {}
-    names = opened.classes if name == opened.label else ()
+    names = opened.classes
     return {
         names[int(code)] if code.isdecimal() and int(code) < len(names) else code: count
         for code, count in feature.counts.most_common()

@@ -25,7 +25,6 @@ from bushel.viewing.finding_views import (
     DuplicateJob,
     SharedJob,
     SuspectJob,
-    content_of,
     quarantined,
 )
 from bushel.viewing.opened import Opened, OpenedSplit, Record, open_all, parse_roles
@@ -143,7 +142,7 @@ class Viewer:
         self.runs = list(runs)
         self._marks = Marks(marks)
         self._checks = [CheckJob(one) for one in self.opened]
-        self._duplicates = [DuplicateJob(one, lambda one=one: one.roles) for one in self.opened]  # type: ignore[misc]
+        self._duplicates = [DuplicateJob(one) for one in self.opened]
         self._suspects = [SuspectJob(one) for one in self.opened]
         self._shared_jobs: dict[Any, SharedJob] = {}
         self._searches: OrderedDict[tuple[int, str, Query], Search] = OrderedDict()
@@ -356,9 +355,7 @@ class Viewer:
         sides = self._sides(given)
         key = tuple((number, part.name) for number, _, part in sides)
         if key not in self._shared_jobs:
-            names = [content_of(opened, opened.roles) for _, opened, _ in sides]
-            common = [name for name in names[0] if name in names[1]]
-            self._shared_jobs[key] = SharedJob([part for _, _, part in sides], common)
+            self._shared_jobs[key] = SharedJob([(opened, part) for _, opened, part in sides])
         return self._shared_jobs[key]
 
     def start_shared(self, given: dict[str, Any]) -> dict[str, Any]:

@@ -234,6 +234,8 @@ class Data:
     label_is_integer: bool = False
     duplicates: Any = None
     rows: Any = None
+    contents: Any = None  # some records, as what is compared of them
+    left_out: dict[str, str] = field(default_factory=dict)  # what copies are compared without, and what it is
     looks: dict[str, Any] = field(default_factory=dict)  # of texts, by feature
     identity: set[str] = field(default_factory=set)  # features that tell records apart, labels and groups
     account: Account | None = None  # what each feature is taken for
@@ -258,7 +260,7 @@ class Data:
 
     @property
     def left_out_by_name(self) -> set[str]:
-        """Features that copies are compared without, because of their names and nothing else."""
+        """Features that copies are compared without because of what they are taken for, which may be wrong."""
         key = {"key"} if self.manifest is not None else set()  # which a build writes
         return {name for name in self.identity & set(self.features) if name != self.label} - key
 
@@ -278,6 +280,9 @@ class Data:
         if self.manifest is not None and self.manifest.label is not None and self.manifest.label.names:
             return dict(enumerate(self.manifest.label.names))
         codes: dict[int, str] = {}
+        if self.label in self.features and not self.label_is_integer:
+            texts = self.features[self.label].seen["texts_by_hash"]
+            codes = {int(np.uint64(code).view(np.int64)): text for code, text in texts.items()}
         for pairs in self.label_pairs.values():
             for name, found in pairs.items():
                 for code in found:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.checking.collect.content_sample import ContentReader, limit_for
 from bushel.checking.collect.duplicates import MAX_TEXTS, DuplicateFinder, Signatures, SortedRun, TextReader
 from bushel.checking.collect.facts import (
     MISSING,
@@ -35,12 +36,13 @@ from bushel.checking.collect.image_and_sound_facts import (
 )
 from bushel.checking.collect.value_facts import MAX_ROWS, ListReader, RowReader, TextLooks, find_lists, sampled_features
 from bushel.checking.findings import ASPECTS, Aspect
-from bushel.data.roles import Account, Kind
+from bushel.data.roles import Account
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema, read_sidecar
 from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName
 from bushel.parallel import SharedFolder, map_in_threads
 from bushel.records.files import CHUNK_BYTES, Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import Index, StaleIndex, has_lost_keys, keys_path, load_index
+from bushel.records.likeness import Content, content_of, telling_features
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.records.record_roles import account_of
 from bushel.storage import AnyPath, as_path, disk_sizes, list_files, read_past_cache, shard_paths
@@ -95,6 +97,7 @@ class SeenPart:
     sounds: Sounds | None
     texts: Signatures | None
     rows: RowReader
+    sample: ContentReader
     looks: TextLooks
     lists: ListReader
 
@@ -163,7 +166,11 @@ class FeatureRoles:
     looks: list[str]  # bytes that may be text
     boxes: list[tuple[str, str]]
     tokens: list[str]
+    left_out: dict[str, str]  # what copies are compared without, and what it is
+    telling: list[str]  # by which records are alike
+    schema: Schema | None = None
     sounds: FoundSounds | None = None  # if they are asked for
+    most_priority: int = limit_for(0)  # of records whose contents are compared
     row_stride: int = 1  # of one in so many records at least, rows are kept
 
     @property
@@ -173,11 +180,7 @@ class FeatureRoles:
         return bool(self.images or self.masks or self.texts or self.tokens or self.boxes or sounds)
 
 
-# Kinds of features that tell records apart, but say nothing of what they show.
-_BOOKKEEPING: tuple[Kind, ...] = ("id", "key", "row number", "address", "date or time", "split", "name of the label")
-
-
-def roles_of(facts: list[dict[str, Any]], account: Account) -> FeatureRoles:
+def roles_of(facts: list[dict[str, Any]], account: Account, content: Content) -> FeatureRoles:
     """What to look at, by the account of the data and a survey of the first records."""
     by_name = {fact["name"]: fact for fact in facts if not fact["sequence"]}
     one_value = {name for name, fact in by_name.items() if fact["min_count"] == fact["max_count"] == 1}
@@ -187,8 +190,9 @@ def roles_of(facts: list[dict[str, Any]], account: Account) -> FeatureRoles:
     groups = [name for name in account.of("group") if name in one_value]
     boxes, tokens = find_lists(facts, account)
     rows = sampled_features(facts, label)
-    identity = [name for name in by_name if name == label or account.kind_of(name) in _BOOKKEEPING]
-    content = [fact for name, fact in by_name.items() if name not in identity and name not in groups]
+    left_out = {name: kind for name, kind in content.left_out.items() if kind != "label" or name == label}
+    identity = [name for name in by_name if name in left_out and name not in groups]
+    compared = [fact for name, fact in by_name.items() if name not in identity and name not in groups]
     lists = [fact for fact in facts if fact["sequence"]]
     images = [name for name, fact in by_name.items() if sum(fact["formats"][1:]) > fact["formats"][0]]
     names = [name for name in account.of("name of the label") if name in one_value]
@@ -199,8 +203,8 @@ def roles_of(facts: list[dict[str, Any]], account: Account) -> FeatureRoles:
         label_text=names[0] if names and label is not None else None,
         groups=sorted(groups),
         identity=[*identity, *groups],
-        has_content=bool(content or lists),
-        is_telling=any(_is_telling(fact) for fact in [*content, *lists] if fact["name"] not in rows),
+        has_content=bool(compared or lists),
+        is_telling=any(_is_telling(fact) for fact in [*compared, *lists] if fact["name"] not in rows),
         rows=rows,
         images=[name for name in images if account.kind_of(name) != "mask"],
         masks=[name for name in images if account.kind_of(name) == "mask"],
@@ -212,6 +216,8 @@ def roles_of(facts: list[dict[str, Any]], account: Account) -> FeatureRoles:
         looks=[n for n, f in by_name.items() if f["kinds"][BYTES_KIND] and sum(f["formats"][1:]) <= f["formats"][0]],
         boxes=boxes,
         tokens=tokens,
+        left_out=left_out,
+        telling=telling_features(account, content),
     )
 
 
@@ -284,7 +290,9 @@ def read_data(
     reader.open_all()
     schema = manifest.schema if manifest else next((read_sidecar(f.path) for f in files if f.problem is None), None)
     found = reader.probe(label, group, manifest=manifest, schema=schema)
-    found = replace(found, row_stride=reader.row_stride())
+    found = replace(
+        found, row_stride=reader.row_stride(), most_priority=limit_for(reader.estimated_records()), schema=schema
+    )
     engine = engine_for(found)
     stopped = reader.read_all(found, progress) if engine is None else reader.read_on(engine, found, progress)
     data = reader.result(found, schema)
@@ -314,6 +322,8 @@ class _Reader:
         self.texts: TextReader | None = None
         self.lists = ListReader([], [])
         self.rows = RowReader({})
+        self.sample = ContentReader([], Account(roles={}))
+        self.mean_bytes = 0.0  # of a record among the first
         self.looks = TextLooks([])
         self.threads = 2  # on one core, too: samples depend on it
         self.groups: list[str] = []
@@ -340,6 +350,7 @@ class _Reader:
                 survey = _native.Survey()
                 survey.add(chunk.memory, chunk.extents[:PROBE], True)
                 facts, first = survey.result()["features"], chunk
+                self.mean_bytes = float(chunk.extents[:, 1].mean()) + 16
                 break
             if facts:
                 break
@@ -349,7 +360,10 @@ class _Reader:
                 raise MissingName("feature", asked, names, where=self.files[0].path)
         paths = [self.files[number].path for number in self.opened]
         account = account_of(paths, schema, manifest, label=label, group=group)
-        found = roles_of(facts, account)
+        splits: dict[str, list[Path]] = {}
+        for number in self.opened:
+            splits.setdefault(self.files[number].split, []).append(self.files[number].path)
+        found = roles_of(facts, account, content_of(account, names, schema=schema, splits=splits))
         if "sounds" in self.wanted:
             found.sounds = find_sounds(facts, schema, first)
         return found
@@ -394,6 +408,8 @@ class _Reader:
         self.texts = TextReader(found.texts) if "near_texts" in self.wanted and found.texts else None
         self.lists = ListReader(found.boxes, found.tokens)
         self.rows = RowReader(found.rows if "rows" in self.wanted else {}, found.row_stride)
+        telling = found.telling if "neighbours" in self.wanted and found.label is not None else []
+        self.sample = ContentReader(telling, found.account, found.schema, found.most_priority)
         self.looks = TextLooks(found.looks if "texts" in self.wanted else [])
         self.chunk_bytes = CHUNK_BYTES if found.need_processes else _LARGE_CHUNK_BYTES
         return [name for name in (found.label, found.label_text, *found.groups) if name is not None]
@@ -447,6 +463,14 @@ class _Reader:
         records = sum(len(index) for index in indexes if index is not None) if None not in indexes else 0
         return 1 << max(0, (records // MAX_ROWS).bit_length() - 1)
 
+    def estimated_records(self) -> float:
+        """How many records there are, by indexes, or else by the size of the first."""
+        records = 0.0
+        for number in self.opened:
+            index = self.indexes.get(number)
+            records += len(index) if index is not None else self.files[number].size / max(self.mean_bytes, 17.0)
+        return records
+
     def _take_file(self, parts: list[SeenPart]) -> None:
         """Take all parts of one file, which are in order."""
         facts = joined_facts([seen.part.file for seen in parts])
@@ -476,6 +500,7 @@ class _Reader:
             self.texts.merge(seen.texts, name)
         self.lists.merge(seen.lists)
         self.rows.merge(seen.rows)
+        self.sample.merge(seen.sample)
         self.looks.merge(seen.looks)
 
     def seen_part(self, part: FilePart) -> SeenPart:
@@ -493,6 +518,7 @@ class _Reader:
             texts=self.texts.taken() if self.texts is not None else None,
             lists=self.lists,
             rows=self.rows,
+            sample=self.sample,
             looks=self.looks,
         )
 
@@ -538,6 +564,7 @@ class _Reader:
                 self.duplicates.add(hashes, labels, file=file.number, first=chunk.first)
             bad = {row for row, _, _ in faults}
             self.rows.add(chunk, file, labels, bad)
+            self.sample.add(chunk, file, labels, bad)
             self.looks.add(chunk, file, bad)
             if self.pictures is not None:
                 self.pictures.add(chunk, file, bad)
@@ -614,6 +641,8 @@ class _Reader:
             boxes=self.lists.boxes,
             tokens=self.lists.tokens,
             rows=self.rows.result(),
+            contents=self.sample.result(),
+            left_out=found.left_out,
             looks=self.looks.looks,
             identity=set(found.identity),
             account=found.account,

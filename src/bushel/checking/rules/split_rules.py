@@ -53,7 +53,9 @@ def _without(data: Data) -> str:
     """What was not compared, in words."""
     names = sorted(data.left_out_by_name)
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"; compared without {', '.join(map(repr, names[:3]))}{more}" if names else ""
+    kinds = {name: data.left_out.get(name, "") for name in names}
+    said = ", ".join(f"{name!r} ({kinds[name]})" if kinds[name] else repr(name) for name in names[:3])
+    return f"; compared without {said}{more}" if names else ""
 
 
 @rule("SPL002", "near-duplicate-image-across-splits", severity="warning", needs="near_images")

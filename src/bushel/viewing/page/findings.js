@@ -46,7 +46,8 @@ export async function duplicates({ dataset, params, put, stop, isCurrent }) {
       setTimeout(() => isCurrent() && show().catch(() => {}), 1000);
       return;
     }
-    put(...head, el("p", { role: "status" }, found.count ? `${plural(found.count, "group")}, ${plural(found.extra, "record")} more than needed.` : "There are none."));
+    put(...head, el("p", { role: "status" }, found.count ? `${plural(found.count, "group")}, ${plural(found.extra, "record")} more than needed.` : "There are none."),
+      found.left_out.length ? el("p", { class: "quiet" }, `Compared without ${found.left_out.join(", ")}.`) : null);
     const place = document.getElementById("main");
     for (const [at, group] of found.groups.slice(0, 30).entries()) {
       const holder = el("section", { class: "group", "aria-label": `Group ${at + 1}` }, el("h2", {}, `${group.length} times the same`,
