@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from gather import keys_of, listed, read_all
 from making import digests
 
 import bushel
 from bushel import sources
+from bushel.cli import cli
 from bushel.errors import BushelError, FileProblem, MissingName
 
 
@@ -236,6 +238,11 @@ def test_pickles_recipes_and_separate_features(tmp_path: Path) -> None:
         ({"gap": "often"}, ValueError, "gap must be a number, or one of auto, none; got 'often'"),
         ({"columns": ["what"]}, FileProblem, "windows are made of numbers, and the column 'what' does not"),
         ({"missing": "guess"}, ValueError, "missing must be a number, or one of refuse, previous, linear; got 'guess'"),
+        ({"horizon": 0}, ValueError, "horizon must be at least 1, got 0"),
+        ({"horizon": 2}, FileProblem, "horizon needs the column to forecast, and there are 2: x, y"),
+        ({"horizon": 20, "label": "x"}, BushelError, "no window of 28 rows (8 and a horizon of 20) fits"),
+        ({"label_from": "all"}, ValueError, "'last', 'majority' or 'mean' without horizon, got 'all'"),
+        ({"horizon": 2, "label": "what", "label_from": "all"}, ValueError, "'last' or 'majority': the label is text"),
         ({"time_split": "80/30"}, ValueError, "time_split must sum to 100, got '80/30', which sums to 110"),
         ({"time_split": "a/b"}, ValueError, "time_split must be as 80/10/10 or train=0.8,val=0.2; got 'a/b'"),
     ],
@@ -245,3 +252,54 @@ def test_wrong_options_are_one_clear_line(tmp_path: Path, options: dict[str, Any
     with pytest.raises(kind) as caught:
         keys_of(sources.series(path, **({"time": "t", "series": "id", "length": 8} | options)))
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(("how", "value"), [("last", 12), ("mean", 11), ("all", [10, 11, 12])])
+def test_a_forecast_is_of_rows_after_the_window(how: Any, value: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", steady("a", 30))
+    source = sources.series(path, time="t", series="id", length=10, label="x", horizon=3, label_from=how)
+    columns, refused = read_all(source)
+    assert not refused
+    assert source.label == "x/ahead"
+    assert columns["x/ahead"][0] == value
+    assert columns["values"][0] == [[n, -n] for n in range(10)]
+    assert [key.partition("@")[2] for key in keys_of(source)] == ["0.0", "10.0"]
+
+
+def test_the_only_series_is_its_own_target_and_a_class_is_forecast_too(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", [(n, n * n, "up" if n % 7 < 4 else "down") for n in range(20)], "t,x,what")
+    columns, _ = read_all(sources.series(path, time="t", length=4, stride=1, horizon=2))
+    assert columns["x/ahead"] == [(first + 5) ** 2 for first in range(20 - 4 - 2 + 1)]
+    columns, _ = read_all(sources.series(path, time="t", length=4, stride=1, horizon=2, label="what"))
+    assert columns["what/ahead"][0] == b"down"
+    assert np.shape(columns["values"]) == (15, 4, 1)
+
+
+def test_a_forecast_of_a_value_that_is_missing_is_refused(tmp_path: Path) -> None:
+    rows = [(n, "" if n == 9 else n) for n in range(20)]
+    source = sources.series(write(tmp_path / "x.csv", rows, "t,x"), time="t", length=4, stride=1, horizon=2)
+    built = bushel.build(source, tmp_path / "data", run=bushel.Run(max_bad=20))
+    left = {row["x/ahead"] for row in bushel.scan(tmp_path / "data")}
+    # The windows that hold row 9, and the one whose forecast it is.
+    assert left == {5, 6, 7, 8, 10, 15, 16, 17, 18, 19}
+    assert built.refused == 5
+
+
+def test_forecasts_are_split_by_time_and_no_split_sees_the_target_of_another(tmp_path: Path) -> None:
+    rows = [(n, n) for n in range(200)]
+    path = write(tmp_path / "x.csv", rows, "t,x")
+    options = ["--windows", "8", "--stride", "1", "--time", "t", "--horizon", "5", "--split", "80/20"]
+    done = CliRunner().invoke(cli, ["build", str(path), str(tmp_path / "out"), *options])
+    assert done.exit_code == 0, done.output
+    assert "windows whose label is 'x' 5 rows later" in done.stdout
+    data = bushel.open(tmp_path / "out")
+    train, test = ([data[name][row] for row in range(len(data[name]))] for name in ("train", "val"))
+    assert max(row["x/ahead"] for row in train) < min(row["values"].min() for row in test)
+    assert len(train) + len(test) == 200 - 13 + 1 - 12
+
+
+def test_a_horizon_without_windows_says_what_is_needed(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", [(1, 2)], "t,x")
+    done = CliRunner().invoke(cli, ["build", str(path), str(tmp_path / "out"), "--horizon", "2"])
+    assert done.exit_code == 2
+    assert "--horizon needs --windows N, the rows that a forecast is made from, and --time COL" in done.output

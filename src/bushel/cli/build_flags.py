@@ -132,12 +132,12 @@ BUILD_FLAGS = [
             "--tiles HEIGHTxWIDTH": "Cut large images into tiles",
             "--windows N": "Cut a table into windows of N rows, by --time",
         },
-        rare={"--split-by series|time": "Split windows by series or by time  [default: series]"},
+        rare={"--split-by series|time": "Split windows by series or by time  [default: series; time with --horizon]"},
     ),
     *_source(_MEDIA, "series", "time", rare=False, metavar="COL"),
     *_source(_MEDIA, "series", "series", metavar="COL"),
     *_source(_MEDIA, "series", "every", "gap", metavar="SECONDS"),
-    *_source(_MEDIA, "series", "stride", "label_from"),
+    *_source(_MEDIA, "series", "horizon", "stride", "label_from"),
     *_source(_MEDIA, "tiles", "overlap"),
     *_source(_MEDIA, "video", "frames", "fps"),
     flag(
@@ -187,7 +187,7 @@ def changes_of(given: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
 
 _AS_GIVEN = (
     *("kind", "key", "verify", "keep_bytes", "images", "bad_boxes", "masks", "overlap", "stride", "time", "series"),
-    *("every", "gap", "label_from", "frames", "fps", "marks"),
+    *("every", "gap", "label_from", "horizon", "frames", "fps", "marks"),
 )
 
 
@@ -204,6 +204,8 @@ def _source_table(given: dict[str, Any]) -> dict[str, Any]:
         table["types"] = dict(_pair(text, "--type must be COL=DTYPE") for text in given["type"])
     if "windows" in given:
         table |= _windows(given)
+    elif "horizon" in given and table.get("kind") != "series":
+        raise click.UsageError("--horizon needs --windows N, the rows that a forecast is made from, and --time COL")
     elif "split_by" in given and table.get("kind") != "series":
         raise click.UsageError("--split-by needs --windows")
     if "tiles" in given:
@@ -272,8 +274,10 @@ def _windows(given: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--windows needs --time COL, the column of times")
     table = {"kind": "series", "length": given["windows"]}
     if "label" in given:
-        table["label"] = given["label"]
-    if given.get("split_by") == "time":
+        # A forecast has another name than the column.
+        table["label"] = given.pop("label") if "horizon" in given else given["label"]
+    is_by_time = given.get("split_by", "time" if "horizon" in given and "split" in given else "series") == "time"
+    if is_by_time:
         if "split" not in given:
             raise click.UsageError("--split-by time needs --split, such as 80/10/10")
         table["time_split"] = given.pop("split")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, is_spooled, load_columns, spool_columns, take, with_missing
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import as_split, named_shares, shares_of_one
-from bushel.errors import BushelError, FileProblem, MissingName
+from bushel.errors import BushelError, FileProblem, MissingName, quantity
 from bushel.parallel import Helpers
 from bushel.sources.protocol import (
     Block,
@@ -119,7 +119,8 @@ def _until(value: Any, rows: SeriesRows) -> Any:
         raise ValueError(f"time_split must say until when a split is, got {value!r}") from None
 
 
-LabelFrom: TypeAlias = Literal["last", "majority", "mean"]
+LabelFrom: TypeAlias = Literal["last", "majority", "mean", "all"]
+AHEAD = "/ahead"  # behind the name of a column: its values after the window
 _BLOCK_BYTES = 4 << 20
 
 
@@ -132,7 +133,8 @@ def series(
     series: Annotated[str | None, "Column that identifies the series (default: each file is one)"] = None,
     columns: Annotated[Sequence[str] | None, "Columns of sensors (default: all numbers)"] = None,
     label: Annotated[str | None, "Column of the label"] = None,
-    label_from: Annotated[LabelFrom, "How the label of a window follows from its rows"] = "last",
+    label_from: Annotated[LabelFrom, "How the label of a window follows from its rows (all: with horizon)"] = "last",
+    horizon: Annotated[int | None, "Rows after the window that the label is taken from: a forecast"] = None,
     every: Annotated[float | None, "Resample to even times, this many seconds apart (default: keep the times)"] = None,
     resample: Annotated[Resample, "How to resample"] = "linear",
     gap: Annotated[float | Gap, "Longest step within a window, in seconds (auto: 10 times the median)"] = "auto",
@@ -157,13 +159,19 @@ def series(
     "auto" is ten times the median). `every` resamples to even times. Windows with missing values, or values outside of
     `ranges` (`{"temperature": [-40, 125]}`), are refused, unless `missing` and `outside` say otherwise.
 
+    With `horizon`, the label comes from this many rows after the window: the last of them, or as `label_from` says;
+    "all" stores each of them. It is called `COLUMN/ahead`, and the column itself is a sensor, too, if it holds numbers.
+    The only sensor is its own label.
+
     Splits are drawn by series, never by window. `time_split` ("80/10/10", or until when each split is) splits by time
     instead, and leaves out windows that would be in two.
     """
     arguments = locals()
     check_values(_SERIES, arguments)
     how = Cleaning(gap, every, resample, duplicates, missing, _ranges(ranges or {}), outside)
-    _check(length, stride, how)
+    _check(length, stride, how, horizon)
+    if label_from == "all" and horizon is None:
+        raise ValueError("label_from must be 'last', 'majority' or 'mean' without horizon, got 'all'")
     given = as_given(paths)
     rows = table(
         given,
@@ -174,8 +182,10 @@ def series(
         helpers=helpers,
     )
     names = _names(rows, time, series, columns, label)
+    if horizon is not None:
+        names = _forecast_names(rows, names, columns)
     recipe = recipe_table(_SERIES, given, arguments | {"ranges": how.ranges}, first=("time", "length"))
-    cut = _Cut(length, stride or length, label_from, time_split if time_split else None, stack, times)
+    cut = _Cut(length, stride or length, label_from, time_split if time_split else None, stack, times, horizon or 0)
     return SeriesSource(rows, names, how, cut, recipe)
 
 
@@ -189,8 +199,8 @@ def _ranges(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, floa
     return {name: (float(ends[0]), float(ends[1])) for name, ends in given.items()}
 
 
-def _check(length: int, stride: int | None, how: Cleaning) -> None:
-    for name, number in (("length", length), ("stride", stride)):
+def _check(length: int, stride: int | None, how: Cleaning, horizon: int | None) -> None:
+    for name, number in (("length", length), ("stride", stride), ("horizon", horizon)):
         if number is not None and number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
     if how.every is not None and not how.every > 0:
@@ -217,6 +227,24 @@ def _names(rows: TableSource, time: str, series: str | None, columns: Any, label
     return Names(time, series, sensors, label, split)
 
 
+def _forecast_names(rows: TableSource, names: Names, columns: Any) -> Names:
+    """What is forecast: the column that is asked for, which is a sensor if it holds numbers, or the only sensor."""
+    features, sensors = rows.schema().features, names.sensors
+    forecast = names.label
+    if forecast is None:
+        if len(sensors) > 1:
+            raise FileProblem(
+                rows.files[0],
+                f"horizon needs the column to forecast, and there are {len(sensors)}: {', '.join(sensors[:6])}",
+                help=[f"Name one: --label {sensors[0]}"],
+            )
+        forecast = sensors[0]
+    if columns is None and _is_number(features[forecast]) and forecast not in sensors:
+        order = [name for name in features if name in (*sensors, forecast)]
+        sensors = tuple(order)
+    return replace(names, sensors=sensors, label=forecast)
+
+
 def _is_number(feature: Feature) -> bool:
     return feature.dtype in ("int64", "float32") and feature.shape == () and not feature.meaning
 
@@ -231,6 +259,18 @@ class _Cut:
     time_split: str | Mapping[str, Any] | None
     stack: bool
     times: bool
+    horizon: int = 0  # rows after a window that its label is of
+
+    @property
+    def span(self) -> int:
+        """Rows that a window and its label need."""
+        return self.length + self.horizon
+
+
+def _each_or_none(windows: NDArray[Any]) -> Column:
+    """Rows of numbers; missing where one of them is."""
+    there = ~np.isnan(windows).any(axis=1)
+    return windows if there.all() else with_missing(windows[there], there)
 
 
 class SeriesSource(Source):
@@ -257,8 +297,8 @@ class SeriesSource(Source):
 
     @property
     def label(self) -> str | None:
-        """The label's column."""
-        return self.names.label
+        """The label's feature: a column, or what follows it."""
+        return f"{self.names.label}{AHEAD}" if self.names.label and self.cut.horizon else self.names.label
 
     @property
     def split(self) -> str | None:
@@ -275,7 +315,7 @@ class SeriesSource(Source):
         return self._cut_windows(rows)
 
     def _cut_windows(self, rows: SeriesRows) -> dict[str, Any]:
-        length, stride = self.cut.length, self.cut.stride
+        length, stride = self.cut.span, self.cut.stride
         counted = dict(rows.counted)
         starts = [
             np.arange(begin, end - length + 1, stride)
@@ -287,8 +327,9 @@ class SeriesSource(Source):
             counted["rows at the end of a stretch that fill no window"] = len(rows.times) - used
         if not len(first):
             longest = int(np.diff(rows.stretches).max())
+            wanted = f"{length} rows{self._with_horizon()}"
             raise BushelError(
-                f"{self.where}: no window of {length} rows fits: the longest stretch without a gap has {longest}",
+                f"{self.where}: no window of {wanted} fits: the longest stretch without a gap has {longest}",
                 help=[f"Found: {', '.join(f'{count:,} {what}' for what, count in counted.items())}"] if counted else [],
             )
         splits, keep = self._splits(rows, first)
@@ -308,21 +349,48 @@ class SeriesSource(Source):
             made["split"] = splits
         if rows.labels is not None:
             made["label"] = self._labels(rows, first)
+        if self.cut.horizon:
+            counted[f"windows whose label is {self._forecast()}"] = len(first)
         self.counted = counted
         return made
+
+    def _forecast(self) -> str:
+        """What the label of a window is, in words."""
+        rows = quantity(self.cut.horizon, "row")
+        return {
+            "last": f"{self.names.label!r} {rows} later",
+            "mean": f"the mean of {self.names.label!r} over the next {rows}",
+            "majority": f"the most common {self.names.label!r} of the next {rows}",
+            "all": f"{self.names.label!r} of each of the next {rows}",
+        }[self.cut.label_from]
+
+    def _with_horizon(self) -> str:
+        return f" ({self.cut.length} and a horizon of {self.cut.horizon})" if self.cut.horizon else ""
+
+    def _values_to_forecast(self, rows: SeriesRows) -> NDArray[Any]:
+        """The column of the label: of a sensor, as it was cleaned; NaN where it is faulty."""
+        assert rows.labels is not None
+        assert self.names.label is not None
+        if not self.cut.horizon or self.names.label not in self.names.sensors:
+            return rows.labels
+        sensor = self.names.sensors.index(self.names.label)
+        is_faulty = (rows.faults > 0) & (rows.faults // 4 == sensor)
+        return np.where(is_faulty, np.nan, np.asarray(rows.values[:, sensor], np.float64))
 
     def _labels(self, rows: SeriesRows, first: NDArray[np.int64]) -> Column:
         """One label per window; missing if its rows have none."""
         assert rows.labels is not None
         assert self.label_feature is not None
         is_text = self.label_feature.dtype == "str"
-        if is_text and self.cut.label_from == "mean":
+        how, values_of = self.cut.label_from, self._values_to_forecast(rows)
+        if is_text and how in ("mean", "all"):
             raise ValueError("label_from must be 'last' or 'majority': the label is text")
-        last = rows.labels[first + self.cut.length - 1]
-        found = last
-        if self.cut.label_from != "last":
-            is_mean = self.cut.label_from == "mean"
-            found = labels_over(rows.labels, first, self.cut.length, is_mean=is_mean)
+        begin, length = (first + self.cut.length, self.cut.horizon) if self.cut.horizon else (first, self.cut.length)
+        if how == "all":
+            return _each_or_none(windows_at(values_of, begin, length))
+        found = values_of[begin + length - 1]
+        if how != "last":
+            found = labels_over(values_of, begin, length, is_mean=how == "mean")
         there = found != NO_LABEL if is_text else ~np.isnan(found)
         values: Column
         if is_text:
@@ -335,14 +403,14 @@ class SeriesSource(Source):
         return with_missing(values, there)
 
     def _splits(self, rows: SeriesRows, first: NDArray[np.int64]) -> tuple[BytesColumn | None, NDArray[np.bool_]]:
-        last = first + self.cut.length - 1
+        last = first + self.cut.span - 1
         if self.cut.time_split is not None:
             names, cuts = time_cuts(self.cut.time_split, rows, first)
             begin, end = (np.searchsorted(cuts, rows.times[at], "right") for at in (first, last))
             return BytesColumn.of(names).take(begin), begin == end
         if rows.splits is None:
             return None, np.ones(len(first), bool)
-        windows = windows_at(rows.splits, first, self.cut.length)
+        windows = windows_at(rows.splits, first, self.cut.span)
         same = (windows == windows[:, :1]).all(axis=1) & (windows[:, 0] >= 0)
         names = [as_split(name.decode(errors="replace")) for name in rows.split_names]
         return BytesColumn.of([*names, ""]).take(windows[:, 0]), same
@@ -361,8 +429,9 @@ class SeriesSource(Source):
             kind = "float64" if self.data["times"].dtype == np.float64 else "int64"
             features["time"] = Feature(dtype=kind, shape=(length,), meaning="date" if self.are_dates else "")
         if self.names.label is not None and self.label_feature is not None:
-            dtype = "float32" if self.cut.label_from == "mean" else self.label_feature.dtype
-            features[self.names.label] = Feature(dtype=dtype)
+            dtype = "float32" if self.cut.label_from in ("mean", "all") else self.label_feature.dtype
+            shape = (self.cut.horizon,) if self.cut.label_from == "all" else ()
+            features[str(self.label)] = Feature(dtype=dtype, shape=shape)
         features["key"] = Feature(dtype="str")
         return Schema(features=features)
 
@@ -373,8 +442,8 @@ class SeriesSource(Source):
         there = {"series": data["series"], "key": data["keys"]}
         if "split" in data:
             there["split"] = data["split"]
-        if "label" in data and self.names.label is not None:
-            there[self.names.label] = data["label"]
+        if "label" in data and self.label is not None:
+            there[self.label] = data["label"]
         return Listing(data["keys"], {name: there[name] for name in columns if name in there}, counted=self.counted)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
@@ -400,8 +469,8 @@ class SeriesSource(Source):
             columns = {name: np.ascontiguousarray(values[..., i]) for i, name in enumerate(self.names.sensors)}
         if self.cut.times:
             columns["time"] = windows_at(data["times"], first, length)
-        if "label" in data and self.names.label is not None:
-            columns[self.names.label] = take(data["label"], kept)
+        if "label" in data and self.label is not None:
+            columns[self.label] = take(data["label"], kept)
         columns["key"] = data["keys"].take(kept)
         return Block(kept, columns, refused)
 
