@@ -54,6 +54,9 @@ Locator::Locator(const std::vector<Name>& names, Others others)
   for (std::size_t i = 0; i < names_.size(); ++i) {
     reads_lists_ |= names_[i].sequence;
     add_key(names_[i].text, static_cast<int>(i), names_[i].sequence ? lists_ : features_);
+    const std::string_view text = names_[i].text;
+    if (!names_[i].sequence && text.ends_with(kContext))
+      add_key(text.substr(0, text.size() - kContext.size()), static_cast<int>(i), features_);
   }
 }
 

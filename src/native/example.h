@@ -33,6 +33,9 @@ struct Slice {
   Bytes bytes() const { return {data, size}; }
 };
 
+// Behind the name of a feature of the context whose name a feature list has, too. Asked for by this name, it is found.
+inline constexpr std::string_view kContext = " (context)";
+
 struct Name {
   std::string text;
   bool sequence = false;   // a feature list of a SequenceExample; else a feature of an Example or of the context

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support import flip, write_records
+from support import flip, sequence_example, write_records
 
 import bushel
 from bushel.cli import cli
@@ -98,6 +98,49 @@ def test_lists_with_context_become_examples(tmp_path: Path) -> None:
     assert [row["query"] for row in rows] == [0, 1, 2, 3, 4, 5]
     assert rows[2]["score"].tolist() == [0.0, 0.5, 1.0]
     assert bushel.build(path, tmp_path / "out", order="source").records == 0  # the same recipe: nothing to do
+
+
+def test_examples_of_a_list_may_lack_a_feature_or_have_several_values(tmp_path: Path) -> None:
+    lists = [
+        [{"rel": [1], "tokens": [3, 4]}, {"rel": [2]}, {"rel": [3], "tokens": [5]}],
+        [{"rel": [4]}],
+        [{"rel": [5], "tokens": [6, 7, 8]}],
+    ]
+    records = [
+        b"".join(field(1, example(**one)) for one in own) + field(2, example(query=[number]))
+        for number, own in enumerate(lists)
+    ]
+    path = write_records(tmp_path / "ranking.tfrecord", records)
+    rows = sorted(bushel.open(path)["train"], key=lambda row: row["query"])
+    assert [row["rel"].tolist() for row in rows] == [[1, 2, 3], [4], [5]]
+    assert [row["tokens"].tolist() for row in rows] == [[3, 4, 5], [], [6, 7, 8]]
+    assert [row["tokens/lengths"].tolist() for row in rows] == [[2, 0, 1], [0], [3]]
+
+
+def test_records_without_a_feature_are_an_error_when_they_are_opened(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "x.tfrecord", [b"", b""])
+    with pytest.raises(FileProblem, match="no feature was found in its records"):
+        _ = bushel.open(path)["all"].schema
+    path = write_records(tmp_path / "ranking.tfrecord", [field(1, b"") + field(2, b"")] * 3)
+    with pytest.raises(BushelError, match="no feature was found in its records"):
+        bushel.sources.elwc(path)
+
+
+def test_a_context_and_a_feature_list_may_share_a_name(tmp_path: Path) -> None:
+    steps = [sequence_example({"x": [7 + n], "id": [n]}, {"x": [[1, 2], [n]]}) for n in range(4)]
+    path = write_records(tmp_path / "x.tfrecord", steps)
+    rows = list(bushel.scan(path))
+    assert [row["x (context)"] for row in rows] == [7, 8, 9, 10]
+    assert [[step.tolist() for step in row["x"]] for row in rows] == [[[1, 2], [n]] for n in range(4)]
+    assert bushel.read(path, ["x (context)"])["x (context)"].tolist() == [7, 8, 9, 10]
+    opened = bushel.open(path)["all"]
+    assert set(opened.schema.features) == {"id", "x", "x (context)"}
+    (batch,) = bushel.batches(opened, batch_size=4)
+    assert batch["x (context)"].tolist() == [7, 8, 9, 10]
+    assert bushel.check(path).findings == []
+    bushel.build(path, tmp_path / "out", order="source")
+    again = list(bushel.scan(tmp_path / "out"))
+    assert [(row["x (context)"], row["x"][1].tolist()) for row in again] == [(7 + n, [n]) for n in range(4)]
 
 
 @pytest.mark.parametrize("epochs", [1, None])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -37,6 +37,9 @@ _READ_AS = {
     "int64": ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64"),
     "float32": ("float16", "float64"),
 }
+
+
+CONTEXT = " (context)"  # behind the name of a feature of the context that shares it with a feature list; as in the core
 
 
 class FeatureStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -243,6 +246,11 @@ def wire_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
         found[f"{name}/indices"] = Feature(dtype="int64", shape=(None,), required=feature.required)
         found[f"{name}/values"] = Feature(dtype=feature.dtype, shape=(None,), required=feature.required)
     return found
+
+
+def name_context(name: str, lists: Container[str]) -> str:
+    """The name of a feature of the context: another one than on the wire if a feature list has that name."""
+    return f"{name}{CONTEXT}" if name in lists else name
 
 
 def record_kind(features: Mapping[str, Feature]) -> RecordKind:

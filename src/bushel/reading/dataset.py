@@ -29,7 +29,7 @@ from bushel.data.columns import (
 from bushel.data.samples import Sample, column_of, feature_of, sample_at
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import choose, find, group_files
-from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity, understood
+from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch, quantity, understood
 from bushel.printing import html_table
 from bushel.reading.arrow_streams import RecordStream, join_streams
 from bushel.reading.expressions import Expression, one_of, parse
@@ -48,7 +48,7 @@ from bushel.records.files import leave_out_empty, refuse_others
 from bushel.records.index import row_lengths
 from bushel.records.manifest import MANIFEST_NAME, Manifest, ShardEntry, find_manifest
 from bushel.records.scan import shape_column, to_column
-from bushel.records.survey import probe_schema
+from bushel.records.survey import has_records, probe_schema
 from bushel.storage import AnyPath, as_path, list_files, shard_paths
 from bushel.storage.cache import is_fetched
 from bushel.storage.file_kinds import compression_named
@@ -256,7 +256,11 @@ class Split:
         if self._schema is not None:
             return self._schema
         schemas = (probe_schema(path) for path in self.paths)  # the first file may be damaged throughout
-        return next((schema for schema in schemas if schema.features), Schema(features={}))
+        found = next((schema for schema in schemas if schema.features), Schema(features={}))
+        if not found.features and has_records(self.paths):
+            help = [f"To print the bytes of the records: bushel cat {self.paths[0]}"]
+            raise FileProblem(self.paths[0], "no feature was found in its records", help=help)
+        return found
 
     @property
     def stored(self) -> Schema:

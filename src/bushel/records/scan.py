@@ -25,7 +25,17 @@ from bushel.data.columns import (
     with_missing,
 )
 from bushel.data.samples import Sample
-from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, NO_KIND, Feature, Schema, read_sidecar, wire_features
+from bushel.data.schema import (
+    BYTES_KIND,
+    FLOAT_KIND,
+    INT_KIND,
+    NO_KIND,
+    Feature,
+    Schema,
+    name_context,
+    read_sidecar,
+    wire_features,
+)
 from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName, SchemaMismatch, quantity
 from bushel.parallel import available_cores
 from bushel.records.files import CHUNK_BYTES, Chunk, OnFault, RecordFile, Skipped, open_file
@@ -153,7 +163,8 @@ def _probe_names(file: RecordFile) -> Wanted:
         survey.add(chunk.memory, chunk.extents[:_PROBE], True)
         facts = survey.result()["features"]
         lists = {fact["name"] for fact in facts if fact["sequence"]}
-        return {fact["name"]: (fact["name"] in lists, NO_KIND) for fact in facts}
+        single = {name_context(fact["name"], lists): (False, NO_KIND) for fact in facts if not fact["sequence"]}
+        return single | dict.fromkeys(lists, (True, NO_KIND))
     return {}
 
 
@@ -408,14 +419,26 @@ def _single_valued(chunks: Sequence[Chunk]) -> set[str]:
     for chunk in chunks:
         survey.add(chunk.memory, chunk.extents[:left], True)
         left = max(0, left - len(chunk.extents))
-    return {fact["name"] for fact in survey.result()["features"] if fact["min_count"] == fact["max_count"] == 1}
+    facts = survey.result()["features"]
+    lists = {fact["name"] for fact in facts if fact["sequence"]}
+    return {
+        fact["name"] if fact["sequence"] else name_context(fact["name"], lists)
+        for fact in facts
+        if fact["min_count"] == fact["max_count"] == 1
+    }
+
+
+def name_parts(message: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The features and the feature lists of a record that was parsed, under names that no two share."""
+    features, lists = message
+    return {name_context(name, lists): values for name, values in features.items()}, lists
 
 
 def to_sample(
     message: Any, columns: Collection[str] | None, schema: Schema | None, single: Collection[str] = ()
 ) -> Sample:
     """The values of a record that was parsed. `single` are features with one value, as far as no schema says it."""
-    features, lists = message
+    features, lists = name_parts(message)
     sample: Sample = {}
     for name, values in (*features.items(), *lists.items()):
         if columns is not None and name not in columns:

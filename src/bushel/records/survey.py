@@ -28,6 +28,7 @@ from bushel.data.schema import (
     FeatureStatistics,
     RecordKind,
     Schema,
+    name_context,
     read_sidecar,
 )
 from bushel.errors import Fault, quantity
@@ -176,6 +177,15 @@ def probe_schema(path: AnyPath, *, records: int = 1024) -> Schema:
     return schema_of(survey.result(), other_bytes=0)
 
 
+def has_records(paths: Iterable[Path]) -> bool:
+    """Whether there is an intact record in some files."""
+    for path in paths:
+        for chunk in open_file(path).chunks(on_fault=lambda _: None):
+            if len(chunk.extents) > len(_native.verify(chunk.memory, chunk.extents, 1)):
+                return True
+    return False
+
+
 def _survey_file(file: RecordFile, survey: _native.Survey) -> tuple[int, list[Skipped]]:
     """How many records are intact, and what is wrong with the others."""
     records = 0
@@ -193,6 +203,8 @@ def _survey_file(file: RecordFile, survey: _native.Survey) -> tuple[int, list[Sk
 def schema_of(result: dict[str, Any], *, other_bytes: int) -> Schema:
     """The schema, with statistics, that follows from the result of a survey."""
     known = [fact for fact in result["features"] if sum(fact["kinds"][1:])]  # the others never held a value
+    lists = {fact["name"] for fact in known if fact["sequence"]}
+    known = [fact if fact["sequence"] else {**fact, "name": name_context(fact["name"], lists)} for fact in known]
     facts = sorted(known, key=lambda fact: (fact["sequence"], fact["name"]))
     features = {fact["name"]: _feature_of(fact, result["records"]) for fact in facts}
     statistics = {fact["name"]: _statistics_of(fact, result["records"]) for fact in facts}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -352,32 +352,76 @@ def _all_present(column: Column) -> Column:
 def elwc(
     path: AnyPath, *, key: Annotated[str | None, "Feature of the context that identifies a list"] = None
 ) -> RowSource:
-    """Take a sample from each ExampleListWithContext of TFRecord files: its context, and a list of each feature."""
+    """Take a sample from each ExampleListWithContext of TFRecord files: its context, and a list of each feature.
+
+    A feature that some examples lack, or of which they have different numbers of values, is all values one after
+    another, and `FEATURE/lengths` says how many each example has.
+    """
     given = locals()
     check_values(elwc, given)
     files = list_files(path)
-    return RowSource(partial(_read, files), files, recipe_table(elwc, as_given(path), given), key)
+    lists = _Lists.of(files)
+    return RowSource(partial(_read, files, lists), files, recipe_table(elwc, as_given(path), given), key)
 
 
-def _read(files: list[Path]) -> Iterator[dict[str, Any]]:
+_Message: TypeAlias = tuple[dict[str, Any], list[dict[str, Any]]]  # the features of the context and of each example
+
+
+def _messages(files: list[Path]) -> Iterator[_Message]:
     for file in files:
         for number, data in enumerate(payloads(file)):
             found = parse_elwc(data)
             if found is None:
                 raise FileProblem(file, f"record {number} is not an ExampleListWithContext")
-            yield _sample(*found)
+            yield found
 
 
-def _sample(context: dict[str, Any], examples: list[dict[str, Any]]) -> dict[str, Any]:
-    """The features of the context as values or lists, and those of the examples as lists, which must be complete."""
+@dataclass(frozen=True)
+class _Lists:
+    """Features of examples over all records."""
+
+    dtypes: dict[str, str]  # of numbers; empty for bytes
+    uneven: frozenset[str]  # that some examples lack, or of which they have different numbers of values
+    shared: frozenset[str]  # names that a context has, too
+
+    @classmethod
+    def of(cls, files: list[Path]) -> _Lists:
+        """Look at all records: one may be uneven where all others are not."""
+        sizes: dict[str, set[int]] = {}
+        contexts: set[str] = set()
+        having: dict[str, int] = {}
+        dtypes: dict[str, str] = {}
+        seen = 0
+        for context, examples in _messages(files):
+            contexts.update(context)
+            seen += len(examples)
+            for example in examples:
+                for name, values in example.items():
+                    sizes.setdefault(name, set()).add(len(values))
+                    having[name] = having.get(name, 0) + 1
+                    if len(values) or name not in dtypes:  # an empty list has no type of its own
+                        dtypes[name] = "" if isinstance(values, list) else values.dtype.name
+        if not sizes and not contexts:
+            raise FileProblem(files[0], "no feature was found in its records")
+        uneven = {name for name, own in sizes.items() if len(own) > 1 or own == {0} or having[name] < seen}
+        return cls(dtypes, frozenset(uneven), frozenset(contexts & set(sizes)))
+
+
+def _read(files: list[Path], lists: _Lists) -> Iterator[dict[str, Any]]:
+    for context, examples in _messages(files):
+        yield _sample(context, examples, lists)
+
+
+def _sample(context: dict[str, Any], examples: list[dict[str, Any]], lists: _Lists) -> dict[str, Any]:
+    """The features of the context as values or lists, and those of the examples as lists."""
     sample = {name: values[0] if len(values) == 1 else values for name, values in context.items()}
-    for name in dict.fromkeys(name for example in examples for name in example):
-        values = [example.get(name) for example in examples]
-        there = [value for value in values if value is not None]
-        if len(there) < len(values) or len({len(value) for value in there}) > 1:
-            raise ValueError(f"{name} must have as many values in every example of a list")
-        plain = [value[0] if len(value) == 1 else list(value) for value in there]
-        sample[name if name not in context else f"list/{name}"] = (
-            plain if isinstance(values[0], list) else np.asarray(plain)
-        )
+    for name, dtype in lists.dtypes.items():
+        values = [example.get(name, ()) for example in examples]
+        plain = [one for own in values for one in own]
+        whole = name if name not in lists.shared else f"list/{name}"
+        if name in lists.uneven:
+            sample[f"{whole}/lengths"] = np.array([len(own) for own in values], np.int64)
+        elif values and len(values[0]) > 1:
+            plain = [list(own) for own in values]
+        sample[whole] = np.asarray(plain, dtype) if dtype else plain
     return sample

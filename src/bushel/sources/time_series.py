@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -181,9 +181,7 @@ def series(
         missing_values=missing_values,
         helpers=helpers,
     )
-    names = _names(rows, time, series, columns, label)
-    if horizon is not None:
-        names = _forecast_names(rows, names, columns)
+    names = _names(rows, time, series, columns, label, is_forecast=horizon is not None)
     recipe = recipe_table(_SERIES, given, arguments | {"ranges": how.ranges}, first=("time", "length"))
     cut = _Cut(length, stride or length, label_from, time_split if time_split else None, stack, times, horizon or 0)
     return SeriesSource(rows, names, how, cut, recipe)
@@ -209,7 +207,10 @@ def _check(length: int, stride: int | None, how: Cleaning, horizon: int | None) 
         raise ValueError(f"gap must be above 0, got {how.gap!r}")
 
 
-def _names(rows: TableSource, time: str, series: str | None, columns: Any, label: str | None) -> Names:
+def _names(
+    rows: TableSource, time: str, series: str | None, columns: Any, label: str | None, *, is_forecast: bool
+) -> Names:
+    """The role of each column. What is forecast is a sensor, too, if it holds numbers: its past is known."""
     features = rows.schema()
     label = label or ("label" if "label" in features else None)
     for name in (time, series, label, *(columns or ())):
@@ -219,30 +220,20 @@ def _names(rows: TableSource, time: str, series: str | None, columns: Any, label
     others = [
         name
         for name, feature in features.features.items()
-        if _is_number(feature) and name not in (time, series, label, split)
+        if _is_number(feature) and name not in (time, series, split) and (name != label or is_forecast)
     ]
     sensors = tuple(columns if columns is not None else others)
     if not sensors:
         raise FileProblem(rows.files[0], "no column of numbers is left for the sensors")
-    return Names(time, series, sensors, label, split)
-
-
-def _forecast_names(rows: TableSource, names: Names, columns: Any) -> Names:
-    """What is forecast: the column that is asked for, which is a sensor if it holds numbers, or the only sensor."""
-    features, sensors = rows.schema().features, names.sensors
-    forecast = names.label
-    if forecast is None:
+    if is_forecast and label is None:
         if len(sensors) > 1:
             raise FileProblem(
                 rows.files[0],
                 f"horizon needs the column to forecast, and there are {len(sensors)}: {', '.join(sensors[:6])}",
                 help=[f"Name one: --label {sensors[0]}"],
             )
-        forecast = sensors[0]
-    if columns is None and _is_number(features[forecast]) and forecast not in sensors:
-        order = [name for name in features if name in (*sensors, forecast)]
-        sensors = tuple(order)
-    return replace(names, sensors=sensors, label=forecast)
+        label = sensors[0]
+    return Names(time, series, sensors, label, split)
 
 
 def _is_number(feature: Feature) -> bool:

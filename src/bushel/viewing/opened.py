@@ -25,7 +25,7 @@ from bushel.records.index import load_keys
 from bushel.records.likeness import Content, content_of
 from bushel.records.manifest import Manifest, ShardEntry, has_manifest
 from bushel.records.record_roles import account_of
-from bushel.records.scan import shape_value
+from bushel.records.scan import name_parts, shape_value
 from bushel.storage import AnyPath, as_path, status_of
 
 __all__ = [
@@ -326,7 +326,7 @@ def _first_records(path: Path, most: int) -> list[bytes]:
 
 def _values(message: Any, schema: Schema) -> dict[str, Any]:
     """The values of a message by the schema; those that do not fit it, or are not in it, as they are."""
-    features, lists = message
+    features, lists = name_parts(message)
     found: dict[str, Any] = {}
     for name in schema.features:
         feature = schema.features[name]

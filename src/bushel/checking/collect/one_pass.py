@@ -37,7 +37,7 @@ from bushel.checking.collect.image_and_sound_facts import (
 from bushel.checking.collect.value_facts import MAX_ROWS, ListReader, RowReader, TextLooks, find_lists, sampled_features
 from bushel.checking.findings import ASPECTS, Aspect
 from bushel.data.roles import Account
-from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema, read_sidecar
+from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema, name_context, read_sidecar
 from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName
 from bushel.parallel import SharedFolder, map_in_threads
 from bushel.records.files import CHUNK_BYTES, Chunk, RecordFile, Skipped, open_file
@@ -745,7 +745,9 @@ def _tell_more(progress: Callable[[int, int], None] | None, before: int, total: 
 
 def _features_of(result: dict[str, Any]) -> dict[str, FeatureFacts]:
     known = [seen for seen in result["features"] if sum(seen["kinds"][1:])]
-    return {seen["name"]: FeatureFacts(seen, result["records"]) for seen in sorted(known, key=lambda s: s["name"])}
+    lists = {seen["name"] for seen in known if seen["sequence"]}
+    named = [seen if seen["sequence"] else {**seen, "name": name_context(seen["name"], lists)} for seen in known]
+    return {seen["name"]: FeatureFacts(seen, result["records"]) for seen in sorted(named, key=lambda s: s["name"])}
 
 
 def _facts_of(name: str, result: dict[str, Any], split: _Split) -> SplitFacts:
