@@ -323,3 +323,25 @@ def test_many_files_of_all_kinds_give_the_same_on_one_core_and_on_several(
     assert found[0] == found[1]
     assert len(found[0][1]) == 2
     assert "no such file" in found[0][1][1].reason
+
+
+@pytest.mark.parametrize(("rate", "count"), [(44100, 44100), (16000, 12345), (22050, 100)])
+def test_ogg_vorbis_has_every_sample_that_was_written(rate: int, count: int, tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    path = tmp_path / "a.ogg"
+    noise = np.random.default_rng(0).normal(0, 0.1, count).astype(np.float32)
+    soundfile.write(path, noise, rate, format="OGG", subtype="VORBIS")
+    wanted = soundfile.read(path, dtype="float32")[0]
+    for data in (path, path.read_bytes()):
+        assert np.array_equal(decode_sound(data).samples[:, 0], wanted)
+    assert decode_sound(path, rate=rate // 2).samples.shape == (-(-count // 2), 1)
+    assert decode_sound(path, channels=2).samples.shape == (count, 2)
+
+
+def test_ogg_vorbis_without_soundfile_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    soundfile.write(tmp_path / "a.ogg", np.zeros(800, np.float32), 8000, format="OGG", subtype="VORBIS")
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    monkeypatch.setattr("bushel.data.sound_decoding.has_soundfile", lambda: False)
+    with pytest.raises(ImportError, match=r"reading Ogg Vorbis needs soundfile: pip install .*bushel\[audio\]"):
+        decode_sound(tmp_path / "a.ogg")

@@ -415,6 +415,17 @@ def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
         table(tmp_path / "a.parquet")
 
 
+def test_a_page_of_parquet_whose_checksum_differs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    numbers = pa.table({"x": range(1000)})
+    pq.write_table(numbers, path, compression="none", use_dictionary=False, write_page_checksum=True)
+    damaged = bytearray(path.read_bytes())
+    damaged[4000] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(FileProblem, match=r"a\.parquet: cannot be read as Parquet: .*CRC checksum"):
+        read_all(table(path))
+
+
 def test_what_is_no_table_is_told(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match="is not a table that bushel reads: it is a PDF document"):
         table(write(tmp_path / "a.bin", "%PDF-1.4"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import struct
@@ -186,14 +187,18 @@ def sound_pieces(
     data: bytes | Path, *, rate: int | None = None, channels: int | None = None
 ) -> tuple[SoundHeader, Iterator[Samples]]:
     """What a file says, and its samples as `decode_sound` has them, about a million moments at a time."""
-    if isinstance(data, Path) and data.suffix.lower() == ".flac" and (found := _flac(data, rate, channels)) is not None:
+    is_flac = isinstance(data, Path) and data.suffix.lower() == ".flac"
+    if is_flac and (found := _by_soundfile(data, rate, channels)) is not None:
         return found
     begun = _begin(data, is_whole=True)
     plain = _plain_wave(begun)
     if plain is not None and rate in (None, plain.header.rate) and channels in (None, plain.header.channels):
         return plain.header, _of_wave(plain)
-    if begun.head[:4] == b"fLaC" and (found := _flac(data, rate, channels)) is not None:
-        return found
+    if begun.head[:4] in (b"fLaC", b"OggS"):
+        if (found := _by_soundfile(data, rate, channels)) is not None:
+            return found
+        if _VORBIS in begun.head[:64] and not has_soundfile():  # others would leave out its first samples
+            raise missing_package("soundfile", extra="audio", purpose="reading Ogg Vorbis")
     container = _open(data, begun.head)
     header = _header_of(container)
     if not header.rate or not header.channels:
@@ -204,8 +209,18 @@ def sound_pieces(
     return header, _not_empty(frames)
 
 
-def _flac(data: bytes | Path, rate: int | None, channels: int | None) -> tuple[SoundHeader, Iterator[Samples]] | None:
-    """A FLAC file of this rate and these channels by soundfile, which is faster than PyAV; None for any other."""
+def has_soundfile() -> bool:
+    """Whether it is installed."""
+    return importlib.util.find_spec("soundfile") is not None
+
+
+def _by_soundfile(
+    data: bytes | Path, rate: int | None, channels: int | None
+) -> tuple[SoundHeader, Iterator[Samples]] | None:
+    """FLAC of this rate and these channels, for which soundfile is faster than PyAV, and Vorbis; None for any other.
+
+    ffmpeg leaves out the first block of a Vorbis file, 128 samples or more, and decodes beyond its end.
+    """
     try:
         import soundfile
 
@@ -213,14 +228,33 @@ def _flac(data: bytes | Path, rate: int | None, channels: int | None) -> tuple[S
     except (ImportError, OSError, RuntimeError):  # PyAV then says what is wrong with it
         return None
     header = SoundHeader(opened.samplerate, opened.channels, opened.frames / opened.samplerate)
-    if opened.format == "FLAC" and rate in (None, header.rate) and channels in (None, header.channels):
-        return header, _not_empty(_of_flac(opened))
+    is_as_wanted = rate in (None, header.rate) and channels in (None, header.channels)
+    if is_as_wanted and (opened.format == "FLAC" or opened.subtype == "VORBIS"):
+        return header, _not_empty(_of_soundfile(opened))
+    if opened.subtype == "VORBIS" and channels in (None, 1, 2) and opened.channels <= 2:
+        return header, _not_empty(_resampled_pieces(opened, rate or header.rate, channels))
     opened.close()
     return None
 
 
-def _of_flac(file: Any) -> Iterator[Samples]:
-    """The same samples as PyAV has: nothing is lost in FLAC."""
+def _resampled_pieces(file: Any, rate: int, channels: int | None) -> Iterator[Samples]:
+    """Samples of a file that soundfile reads, as ffmpeg resamples and mixes them."""
+    av, own = load_av(), file.samplerate
+    layouts = {1: "mono", 2: "stereo"}
+    layout = layouts[file.channels]
+
+    def frames() -> Iterator[Any]:
+        for piece in _of_soundfile(file):
+            frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(piece.T), format="fltp", layout=layout)
+            frame.sample_rate = own
+            yield frame
+
+    for frame in _resample(frames(), layouts.get(channels or 0, layout), rate):
+        yield _of_frame(frame)
+
+
+def _of_soundfile(file: Any) -> Iterator[Samples]:
+    """The samples of a file; those of FLAC are the same as PyAV has, because nothing is lost in it."""
     dtype = "int16" if file.subtype in ("PCM_16", "PCM_S8") else "float32"
     with file:
         try:
@@ -252,6 +286,7 @@ def _joined(container: Any, frames: Iterator[Any]) -> Iterator[Samples]:
             raise BadSound(f"it cannot be decoded: {_words(error)}") from None
 
 
+_VORBIS = b"\x01vorbis"  # at the beginning of the first page
 # Formats of ffmpeg (a `p` after it means a plane per channel), their types, and what makes them reach from -1 to 1.
 _FORMATS: dict[str, tuple[str, float]] = {
     "u8": ("u1", 1 / 128),

@@ -281,7 +281,7 @@ class ParquetFile:
     def _open(self) -> Any:
         import pyarrow.parquet as pq
 
-        return pq.ParquetFile(local_copy(self.path), memory_map=True)
+        return pq.ParquetFile(local_copy(self.path), memory_map=True, page_checksum_verification=True)
 
     def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:
         """Batches of the part's row groups."""
