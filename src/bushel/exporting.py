@@ -511,8 +511,10 @@ def _account(split: Split, label: str | None) -> Account:
         raise MissingName("feature", label, split.schema, where=split.paths[0])
     folder = split.paths[0].parent
     manifest = read_manifest(folder) if has_manifest(folder) else None
-    own = split.label if split.label in split.schema else None
-    return account_of(split.paths, split.schema, manifest, label=label, declared=own)
+    account = account_of(split.paths, split.schema, manifest, label=label)
+    if account.label is None and split.label in split.schema:  # raw data, whose source says it
+        return account_of(split.paths, split.schema, manifest, declared=split.label)
+    return account
 
 
 def _identity(splits: Sequence[Split], format: str, label: str) -> str:

@@ -127,7 +127,7 @@ def test_a_column_that_tells_the_label_by_being_there_is_a_likely_leak(tmp_path:
     write(tmp_path / "train.tfrecord", rows)
     (finding,) = found(tmp_path, "LBL009")
     assert finding.message == (
-        "'boat' alone predicts all of labels, 50% would be by chance: whether it is there or missing says it"
+        "'boat' alone predicts all labels (the largest class has 50%): whether it is there or missing says it"
     )
     assert (finding.severity, finding.confidence, finding.evidence["by"]) == ("warning", "likely", "presence")
 

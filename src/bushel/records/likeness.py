@@ -158,6 +158,8 @@ def numbers_of(sample: Mapping[str, Any], names: Iterable[str], account: Account
 
 
 def _vector(value: Any, kind: Kind | None) -> Floats:
+    if isinstance(value, int | float):
+        return np.array([value], np.float32)
     if kind == "frames" and len(value):
         value = value[0]
     if kind in ("image", "frames"):
@@ -167,7 +169,7 @@ def _vector(value: Any, kind: Kind | None) -> Floats:
     inner = value[0] if isinstance(value, list) and value else value
     if kind == "tokens" or isinstance(inner, str | bytes):
         return _words(value, kind)
-    array = np.nan_to_num(np.ravel(np.asarray(value, np.float32)))
+    array = np.ravel(np.asarray(value, np.float32))
     return array if len(array) <= _NUMBERS else array[np.linspace(0, len(array) - 1, _NUMBERS).astype(int)]
 
 
@@ -241,7 +243,7 @@ def blocks_of(rows: Sequence[Mapping[str, Floats]], names: Iterable[str]) -> dic
         if sizes and (most := sizes.most_common(1)[0])[1] >= 0.9 * len(rows) and most[0]:
             nothing = np.zeros(most[0], np.float32)
             found = [row.get(name, nothing) for row in rows]
-            blocks[name] = np.stack([one if len(one) == most[0] else nothing for one in found])
+            blocks[name] = np.nan_to_num(np.stack([one if len(one) == most[0] else nothing for one in found]))
     return blocks
 
 

@@ -132,8 +132,9 @@ class ContentReader:
 
 
 def limit_for(records: float) -> int:
-    """The priority below which twice as many records are as are compared."""
-    return int(_EVERY) if records <= 2 * COMPARED else int(int(_EVERY) * (2 * COMPARED / records))
+    """The priority below which a few more records are than are compared, if there are so many."""
+    wanted = 1.25 * COMPARED
+    return int(_EVERY) if records <= wanted else int(int(_EVERY) * (wanted / records))
 
 
 def _priorities(file: int, records: NDArray[np.int64]) -> NDArray[np.uint64]:

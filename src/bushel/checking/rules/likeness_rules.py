@@ -63,7 +63,7 @@ def feature_tells_label(data: Data) -> Iterator[Finding]:
     """
     for leak, of, count in [*_leaks_of_rows(data), *_leaks_of_contents(data)]:
         is_label = leak.how == "copy"
-        what = f"alone predicts {_share_of(leak.score)} of labels, {leak.baseline:.0%} would be by chance"
+        what = f"alone predicts {_share_of(leak.score)} labels (the largest class has {leak.baseline:.0%})"
         yield Finding(
             f"{leak.feature!r} " + ("is the label under another name" if is_label else f"{what}: {leak.why}"),
             severity="warning" if leak.is_odd else "info",
@@ -83,7 +83,7 @@ def feature_tells_label(data: Data) -> Iterator[Finding]:
 
 
 def _share_of(score: float) -> str:
-    return "all" if score >= 0.9995 else f"{score:.1%}"
+    return "all" if score >= 0.9995 else f"{score:.1%} of"
 
 
 def _leaks_of_rows(data: Data) -> list[tuple[Leak, str, int]]:

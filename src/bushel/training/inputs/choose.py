@@ -58,10 +58,12 @@ def _label_of(schema: Schema, split: Split, manifest: Manifest | None, asked: st
     if asked is not None and asked not in schema:
         raise MissingName("feature", asked, schema, where=split.paths[0])
     own = split.label if split.label in schema else None
-    found = account_of(split.paths, schema, manifest, label=asked, declared=own).label
-    if found is None:
-        raise MissingName("label", split.label, schema, where=split.paths[0])
-    return found
+    account = account_of(split.paths, schema, manifest, label=asked, declared=own)
+    if account.label is None:
+        missing = MissingName("label", split.label, schema, where=split.paths[0])
+        missing.help = (f"{account.why[0].upper()}{account.why[1:]}.", *missing.help)[:2]
+        raise missing
+    return account.label
 
 
 def choose_target(splits: Splits, *, label: str | None = None, task: TaskName | None = None) -> Target:
