@@ -401,9 +401,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     "transforms/texts.py": {
         "TokeniseFile.__post_init__: Path(self.file).read_bytes": FITTED,
     },
-    "viewing/finding_views.py": {
-        "_spectrum: wave.open": MEMORY,
-    },
     "viewing/runs.py": {
         "LoadedRun.predicted: np.load": RUN,
     },

@@ -35,7 +35,7 @@ __all__ = [
     "MAX_CLASSES",
     "MIN_RECORDS",
     "NEIGHBOURS",
-    "Content",
+    "ComparedContent",
     "Suspects",
     "Votes",
     "blocks_of",
@@ -76,7 +76,7 @@ _AT_A_TIME = 500
 _BROKEN = (BadImage, BadSound, ValueError, TypeError, OverflowError, OSError, EOFError, SyntaxError, MemoryError)
 
 
-class Content(msgspec.Struct, frozen=True):
+class ComparedContent(msgspec.Struct, frozen=True):
     """The features that make records the same, and those that are left out, with what they are."""
 
     compared: tuple[str, ...]
@@ -89,7 +89,7 @@ def content_of(
     *,
     schema: Schema | None = None,
     splits: Mapping[str, Sequence[Path]] | None = None,
-) -> Content:
+) -> ComparedContent:
     """What of some features is content. `splits` are the files of each split: a value that only says which is none."""
     left_out: dict[str, str] = {}
     for name in names:
@@ -100,7 +100,7 @@ def content_of(
             left_out[name] = kind
     for name in _values_of_splits(splits or {}, schema):
         left_out.setdefault(name, "split")
-    return Content(tuple(name for name in names if name not in left_out), left_out)
+    return ComparedContent(tuple(name for name in names if name not in left_out), left_out)
 
 
 def _values_of_splits(splits: Mapping[str, Sequence[Path]], schema: Schema | None) -> set[str]:
@@ -137,7 +137,7 @@ def content_hashes(path: Path, without: Iterable[str]) -> Iterator[tuple[int, ND
         yield chunk.first, np.asarray(hashes, np.uint64)
 
 
-def telling_features(account: Account, content: Content) -> list[str]:
+def telling_features(account: Account, content: ComparedContent) -> list[str]:
     """The features by which records are alike: all that can be compared; only large ones, if there are such."""
     could = [name for name in content.compared if account.kind_of(name) not in (None, *_NOT_COMPARED)]
     large = [name for name in could if account.kind_of(name) not in _SMALL]

@@ -22,7 +22,7 @@ from bushel.reading.dataset import Dataset, Split
 from bushel.reading.dataset import open as open_dataset
 from bushel.records.files import FOOTER, HEADER, open_file
 from bushel.records.index import load_keys
-from bushel.records.likeness import Content, content_of
+from bushel.records.likeness import ComparedContent, content_of
 from bushel.records.manifest import Manifest, ShardEntry, has_manifest
 from bushel.records.record_roles import account_of
 from bushel.records.scan import name_parts, shape_value
@@ -395,7 +395,7 @@ class Opened:
         return account_of(part.paths, part.schema, self.manifest)
 
     @cached_property
-    def content(self) -> Content:
+    def content(self) -> ComparedContent:
         """Which features make two records the same."""
         splits = {name: part.paths for name, part in self.parts.items()}
         return content_of(self.account, self.schema.features, schema=self.schema, splits=splits)

@@ -23,7 +23,7 @@ _MOST_WORDS = 400  # of a text
 _EVERY = np.iinfo(np.uint64).max
 
 
-class Taken(NamedTuple):
+class SampledRecord(NamedTuple):
     """One record: how early it is taken, its label and place, and what it holds."""
 
     priority: int
@@ -38,7 +38,7 @@ class Taken(NamedTuple):
 class ContentSample:
     """Records with a label, in the order of the files."""
 
-    rows: list[Taken]
+    rows: list[SampledRecord]
     names: list[str]
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class ContentSample:
         found = np.unique(np.ascontiguousarray(whole).view(np.dtype((np.void, whole.itemsize * whole.shape[1]))))
         if len(found) == len(whole):
             return self
-        kept: dict[bytes, Taken] = {}
+        kept: dict[bytes, SampledRecord] = {}
         for values, row in zip(whole, self.rows, strict=True):
             kept.setdefault(values.tobytes(), row)
         return ContentSample(list(kept.values()), self.names)
@@ -89,7 +89,7 @@ class ContentReader:
     account: Account
     schema: Schema | None = None
     limit: int = int(_EVERY)  # priorities above it are not looked at: there will be enough below
-    kept: list[Taken] = field(default_factory=list)
+    kept: list[SampledRecord] = field(default_factory=list)
 
     def add(self, chunk: Chunk, file: FileFacts, labels: NDArray[np.int64] | None, bad: set[int]) -> None:
         """Take some of the records of a chunk."""
@@ -105,7 +105,7 @@ class ContentReader:
                 continue
             place = (file.number, chunk.first + row)
             self.kept.append(
-                Taken(
+                SampledRecord(
                     *(int(priorities[row]), int(labels[row]), place),
                     numbers_of(sample, self.features, self.account),
                     _sizes(sample, self.account),

@@ -42,7 +42,7 @@ from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName
 from bushel.parallel import SharedFolder, map_in_threads
 from bushel.records.files import CHUNK_BYTES, Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import Index, StaleIndex, has_lost_keys, keys_path, load_index
-from bushel.records.likeness import Content, content_of, telling_features
+from bushel.records.likeness import ComparedContent, content_of, telling_features
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.records.record_roles import account_of
 from bushel.storage import AnyPath, as_path, disk_sizes, list_files, read_past_cache, shard_paths
@@ -180,7 +180,7 @@ class FeatureRoles:
         return bool(self.images or self.masks or self.texts or self.tokens or self.boxes or sounds)
 
 
-def roles_of(facts: list[dict[str, Any]], account: Account, content: Content) -> FeatureRoles:
+def roles_of(facts: list[dict[str, Any]], account: Account, content: ComparedContent) -> FeatureRoles:
     """What to look at, by the account of the data and a survey of the first records."""
     by_name = {fact["name"]: fact for fact in facts if not fact["sequence"]}
     one_value = {name for name, fact in by_name.items() if fact["min_count"] == fact["max_count"] == 1}
