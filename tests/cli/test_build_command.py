@@ -34,6 +34,8 @@ def test_a_table_becomes_a_dataset_and_the_summary_says_what_it_holds(rows):
     done = bushel("build", "rows.csv", "data", "--label", "species", "--key", "id", "--split", "80/20", cwd=rows)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
+    assert lines[0].startswith("taken for: table (--kind KIND reads another)")
+    lines = lines[next(at for at, line in enumerate(lines) if not line) + 1 :]
     assert lines[0].startswith("data: 300 records in 2 shards, ")
     assert lines[2].split() == ["split", "records", "shards", "bytes"]
     assert lines[6].split() == ["class", "train", "val", "weight"]
@@ -77,7 +79,8 @@ def test_an_error_in_a_worker_is_one_clear_message(rows):
 def test_a_plan_prints_what_would_be_built_and_builds_nothing(rows):
     done = bushel("build", "rows.csv", "data", "--plan", "--label", "species", "--split", "80/20", cwd=rows)
     assert done.returncode == 0
-    assert done.stdout.startswith("300 samples, about ")
+    assert done.stdout.startswith("taken for: table (--kind KIND reads another)")
+    assert "\n300 samples, about " in done.stdout
     assert not (rows / "data").exists()
     outline = json.loads(bushel("build", "rows.csv", "--plan", "--json", cwd=rows).stdout)
     assert outline["splits"]["train"]["samples"] == 300
@@ -114,7 +117,7 @@ def test_appending_adds_what_is_new(rows):
     assert without_key.stderr.startswith("bushel: data: was built with key 'id', and what is added must be too")
     done = bushel("build", "rows.csv", "data", "--append", "--key", "id", cwd=rows)
     assert done.returncode == 0
-    assert done.stdout.startswith("data: 301 records, 1 of them new in 2 shards, ")
+    assert "\ndata: 301 records, 1 of them new in 2 shards, " in done.stdout
     assert not (rows / "data" / "_journal").exists()
 
 
