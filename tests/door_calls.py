@@ -386,8 +386,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "make_folder: out / name.unlink": RUN,
         "make_folder: path.unlink": RUN,
         "make_folder: shutil.rmtree": RUN,
-        "load_checkpoint: path.open": RUN,
-        "load_checkpoint: np.load": RUN,
+        "_read_checkpoint: path.open": RUN,
+        "_read_checkpoint: np.load": RUN,
     },
     "transforms/image.py": {
         "_moved_mask: Image.open": MEMORY,

@@ -130,6 +130,7 @@ def test_set_reaches_every_option_of_training(field: str) -> None:
     default = getattr(Options(), field)
     text = {
         "label": "y",
+        "group": "person",
         "task": "regression",
         "columns": '["a"]',
         "model": "m.keras",

@@ -289,3 +289,19 @@ def test_more_epochs_are_advised_unless_the_last_one_was_perfect(tmp_path: Path)
         last = json.loads((run / "history.json").read_bytes())[-1]
         assert (last["val_accuracy"] == 1) is (name == "perfect")
         assert ("more --epochs may help" in done.output) is (name == "not")
+
+
+def test_early_stopping_waits_while_train_still_improves_and_validation_has_not_risen(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    from bushel.training.loop.loop import Training
+
+    def is_improving(losses: list[float], validation: list[float]) -> bool:
+        history = [{"loss": a, "val_loss": b} for a, b in zip(losses, validation, strict=True)]
+        state = SimpleNamespace(history=history, best_loss=min(validation))
+        return Training._is_improving(SimpleNamespace(state=state, loss_error=0.02), 8)  # type: ignore[arg-type]
+
+    falling = [0.7 - 0.02 * at for at in range(8)]
+    assert is_improving(falling, [0.69] * 8)
+    assert not is_improving([0.7, 0.69] * 4, [0.69] * 8)
+    assert not is_improving(falling, [0.6, *[0.69] * 7])

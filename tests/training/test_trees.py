@@ -1,5 +1,6 @@
 """Gradient-boosted trees: fitted by scikit-learn, stored as arrays, evaluated by NumPy."""
 
+import json
 import re
 import subprocess
 import sys
@@ -136,8 +137,8 @@ def test_trees_learn_a_table_with_default_options(table: Path, tmp_path: Path) -
     assert trained.metrics["val"]["accuracy"] > 0.9
     files = {path.name for path in (tmp_path / "run").iterdir()}
     assert {"model.npz", "contract.json", "report.html", "metrics.json", "history.csv", "run.json"} <= files
-    assert not files & {"model.keras", "checkpoint.npz", "logs"}
-    assert "boosting at 0.05" in (tmp_path / "run" / "report.html").read_text()
+    assert not files & {"model.keras", "logs"}
+    assert "boosting with a rate of 0.05" in (tmp_path / "run" / "report.html").read_text()
     assert trained.history[-1]["step"] == 10 * len(trained.history)
 
     again = bushel.evaluate(tmp_path / "run", table, split="val")
@@ -241,7 +242,13 @@ def test_without_scikit_learn_the_command_to_install_it_is_named(
     assert '--model trees needs scikit-learn: pip install "bushel[trees]"' in said
 
 
-def test_a_run_of_trees_cannot_be_resumed(table: Path, tmp_path: Path) -> None:
+def test_trees_that_are_resumed_are_those_of_one_longer_run(table: Path, tmp_path: Path) -> None:
     train(table, Options(model="trees", epochs=1, preflight=False), out=tmp_path / "run")
-    said = one_line_refusal("--out", str(tmp_path / "run"), "--resume")
-    assert "there is no checkpoint to continue from" in said
+    longer = Options(model="trees", epochs=3, preflight=False)
+    train(table, longer, out=tmp_path / "run", resume=True)
+    train(table, longer, out=tmp_path / "once")
+    first, second = (np.load(tmp_path / name / "model.npz") for name in ("run", "once"))
+    assert sorted(first.files) == sorted(second.files)
+    assert all(np.array_equal(first[name], second[name]) for name in first.files)
+    history = json.loads((tmp_path / "run" / "history.json").read_text())
+    assert [row["epoch"] for row in history] == [1, 2, 3]

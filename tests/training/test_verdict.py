@@ -1,5 +1,6 @@
 """What is found before, while and after training, and what is said of it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from bushel.checking.rules.run_rules import RunFacts
 from bushel.feeding.preparation import Target
 from bushel.training import Options, train
 from bushel.training.predictions import Predictions
-from bushel.training.verdict.metrics import auc, bootstrap, metrics, wilson
+from bushel.training.verdict.intervals import score_interval
+from bushel.training.verdict.metrics import METRICS, auc, bootstrap, metrics, wilson
+from bushel.training.verdict.noise import estimate_noise, least_likely
 
 keras = pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
@@ -94,6 +97,16 @@ UNLIKE: dict[str, Any] = {"linear_score": 0.2, "linear_low": -0.1}  # train and 
             {**FAILED, "counts": [990, 99, 3, 3], "share": 0.6},
         ),
         ("RUN025", {**FAILED, "cut": {"x": 0.9}}, {**FAILED, "cut": {"x": 0.1}}),
+        ("RUN018", {**FAILED, "decay": 10.0}, {**FAILED, "decay": 0.004}),
+        (
+            "RUN026",
+            {**FAILED, **UNLIKE, "train_score": 0.3, "neighbours_low": 0.3, "neighbours_score": 0.9},
+            {**FAILED, **UNLIKE, "train_score": 0.95, "neighbours_low": 0.3, "neighbours_score": 0.9},
+        ),
+        ("RUN027", {"noise": 0.3, "noise_low": 0.25}, {"noise": 0.02, "noise_low": 0.0}),
+        ("RUN028", {"alone": 0.9}, {"alone": 1e-7}),
+        ("RUN029", {"reward": 1.8}, {"reward": 0.05}),
+        ("RUN030", {**FAILED, "weighed": ("a", 0.999, 0.25)}, {**FAILED, "weighed": ("a", 0.3, 0.25)}),
     ],
 )
 def test_each_rule_about_runs_finds_its_fault_and_nothing_where_there_is_none(
@@ -327,3 +340,87 @@ def test_pictures_are_shown_before_and_after_augmentation_with_texts_instead(dig
     assert page.count(', as it is fed">') == 8
     assert 'alt=""' not in page
     assert "Most frequent confusions" in page
+
+
+def chess_board(rows: int = 400) -> tuple[Any, Any]:
+    x = np.random.default_rng(0).uniform(-1, 1, (rows, 2))
+    return x, ((x[:, 0] > 0) ^ (x[:, 1] > 0)).astype(int)
+
+
+def test_a_linear_model_of_a_chess_board_is_too_weak_and_the_inputs_are_not_blamed(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", *chess_board())
+    trained = train(data, Options(model="linear"), out=tmp_path / "run")
+    causes = [cause["rule"] for cause in trained.verdict.causes]
+    assert causes[0] == "RUN026"
+    assert not {"TRN002", "TRN003", "RUN010"} & set(causes)
+
+
+def over_the_batch() -> Any:
+    outputs = keras.layers.Softmax(axis=0)(keras.layers.Dense(2)(inputs := keras.Input((2,))))
+    return keras.Model(inputs, outputs)
+
+
+def smoothed() -> Any:
+    outputs = keras.layers.Dense(2, "softmax")(inputs := keras.Input((2,)))
+    model = keras.Model(inputs, outputs)
+    model.compile("adam", keras.losses.CategoricalCrossentropy(label_smoothing=0.99))
+    return model
+
+
+@pytest.mark.parametrize(("model", "rule"), [(over_the_batch, "RUN028"), (smoothed, "RUN029")])
+def test_a_model_or_loss_that_cannot_learn_is_named_before_training(tmp_path: Path, model: Any, rule: str) -> None:
+    x = np.random.default_rng(0).normal(size=(120, 2))
+    data = write(tmp_path / "data", x, (x[:, 0] > 0).astype(int))
+    trained = train(data, Options(model=model, epochs=1), out=tmp_path / "run")
+    found_rules = [finding.rule for finding in trained.findings]
+    assert found_rules[0] == rule
+
+
+def test_wrong_labels_are_told_from_classes_that_overlap() -> None:
+    generator = np.random.default_rng(0)
+    target = Target(kind="binary", label="label", classes=["a", "b"], counts=[500, 500])
+    truth = np.arange(1000) % 2
+    flipped = np.where(generator.random(1000) < 0.3, 1 - truth, truth)
+    sure = np.clip(0.7 + generator.normal(0, 0.05, 1000), 0.55, 0.95)
+    outputs = np.stack([np.where(truth == 0, sure, 1 - sure), np.where(truth == 1, sure, 1 - sure)], axis=1)
+    noisy = Predictions.of(target, flipped, outputs)
+    noise = estimate_noise(noisy)
+    assert noise is not None
+    assert 0.2 < noise.low < 0.3 < 0.35 > noise.share
+    assert (flipped != truth)[least_likely(noisy)].all()
+    chance = generator.random(1000)
+    overlapping = Predictions.of(
+        target, (generator.random(1000) < chance).astype(int), np.stack([1 - chance, chance], 1)
+    )
+    assert estimate_noise(overlapping) is None
+    clean = estimate_noise(Predictions.of(target, truth, outputs))
+    assert clean is not None
+    assert clean.share == 0
+
+
+def test_an_interval_over_groups_is_wider_and_a_perfect_score_is_not_certain() -> None:
+    metric = {one.name: one for one in METRICS}
+    labels = np.arange(400) % 2
+    right = np.repeat(np.arange(20) % 4 != 0, 20)  # whole groups are right or wrong
+    outputs = np.eye(2)[np.where(right, labels, 1 - labels)]
+    alone = score_interval(metric["accuracy"], labels, outputs)
+    together = score_interval(metric["accuracy"], labels, outputs, groups=np.repeat(np.arange(20), 20))
+    assert together.value == alone.value == 0.75
+    assert together.high - together.low > 3 * (alone.high - alone.low)
+    sure = np.eye(2)[labels]
+    for name in ("accuracy", "balanced_accuracy", "auc"):
+        found_interval = score_interval(metric[name], labels, sure)
+        assert found_interval.value == 1
+        assert 0.9 < found_interval.low < 1, name
+
+
+def test_intervals_are_computed_over_the_groups_of_the_build(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    person = np.repeat(np.arange(30), 8)
+    x = generator.normal(size=(240, 2)).astype(np.float32)
+    columns = {"x": x, "person": person, "label": (x[:, 0] > 0).astype(int)}
+    bushel.build(columns, tmp_path / "data", split="60/40", group="person")
+    trained = train(tmp_path / "data", Options(model="trees", epochs=1), out=tmp_path / "run")
+    notes = json.loads((tmp_path / "run" / "metrics.json").read_text())["notes"]
+    assert [note for note in notes if "groups of 'person' (the build says so; --group none turns this off)" in note]
+    assert trained.verdict.learned

@@ -74,6 +74,13 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
 @_option(
     "max_length", "Maximum tokens, words or steps per record  [default: by the data, up to 2,048]", _DATA, rare=True
 )
+@_option(
+    "group",
+    "Feature whose records belong together, for intervals; `none` for no groups",
+    _DATA,
+    rare=True,
+    metavar="COL",
+)
 @_option("sparse_width", "Width of sparse rows  [default: largest index + 1]", _DATA, rare=True)
 @_option(
     "model",

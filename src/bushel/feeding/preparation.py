@@ -166,7 +166,8 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     resize: Resizing | None = None
     size: int = 0  # of a vocabulary of tokens
     pad: int = 0  # what fills up rows of tokens
-    length: int = 0  # words of a text that are fed
+    unit: Literal["word", "character"] = "word"  # of a text: characters where a script has no spaces
+    length: int = 0  # words or characters of a text that are fed
     cut: float = 0.0  # share of the values of all rows that go beyond its length
     values: list[Any] = []  # of a category, the most frequent first
     mean: list[float] = []

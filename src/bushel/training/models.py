@@ -24,7 +24,7 @@ from bushel.training.inputs.augmentation import FEW_IMAGES, LEAST_SIDE
 from bushel.training.inputs.splits import sampled
 from bushel.training.options import Options
 
-__all__ = ["Compiled", "compile_model", "custom_model", "head_problem", "outputs_of", "ready_model"]
+__all__ = ["SOLVED", "Compiled", "compile_model", "custom_model", "head_problem", "outputs_of", "ready_model"]
 
 # The class in Keras, and its default learning rate.
 _OPTIMISERS = {
@@ -35,9 +35,17 @@ _OPTIMISERS = {
     "rmsprop": ("RMSprop", 1e-3),
     "sgd": ("SGD", 1e-2),
 }
+SOLVED = "solved for penalties from strong to weak"
 _LAST_SHARE = 0.01  # the share of the learning rate at the end of a schedule
 _WORDS = 20_000
 _FITTED_TO = 20_000  # texts to learn a vocabulary from
+_TERMS = 40_000  # of a linear model, of words and of characters each
+_CHARACTERS = 5  # in a row, at most
+_LEAST_TERMS = 50
+_SHORT_TEXT = 1000  # bytes up to which characters are terms, too: in long texts words say enough
+_AT_ONCE = 64  # texts
+_NOTHING = 1e-6  # the weight of what train does not have
+_PIXELS = 2048  # values of an image that a linear model takes
 _SMALL = 64  # the side up to which images are small
 _HALVED = 32  # the side above which few small images are halved first
 _PATCH = 4  # the side of fixed filters, and the number of parts of each side of an image that they are averaged in
@@ -55,6 +63,8 @@ class Compiled(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """Loss and optimiser, as text."""
+        if self.optimiser == SOLVED:
+            return f"{self.loss.replace('_', ' ')}, {SOLVED}"
         return f"{self.loss.replace('_', ' ')}, {self.optimiser} with a rate of {self.learning_rate:.4g}"
 
 
@@ -78,7 +88,7 @@ def compile_model(model: Any, target: Target, options: Options, *, steps: int, o
     model.compile(optimiser, loss, metrics=[metric], jit_compile=False)
     return Compiled(
         loss=_loss_name(model.loss),
-        optimiser=type(optimiser).__name__,
+        optimiser=SOLVED if options.is_linear else type(optimiser).__name__,
         learning_rate=float(keras.ops.convert_to_numpy(optimiser.learning_rate)) if keeps else rate,
         form=form,
         gives=gives,
@@ -293,9 +303,6 @@ def ready_model(problem: Problem, train: Split, *, is_linear: bool = False) -> A
     encoders = _LINEAR_ENCODERS if is_linear else _ENCODERS
     inputs, encoded = {}, []
     for given in problem.inputs:
-        if (given.kind or "number") not in encoders:
-            help = ["Leave --model out for a network, or choose other features with --columns."]
-            raise SchemaMismatch(f"a linear model does not take {given.kind}", at=given.name, help=help)
         inputs[given.name] = keras.Input(given.shape, dtype=given.dtype, name=_plain(given.name))
         encoded.append(encoders[given.kind or "number"](keras, given, inputs[given.name], train))
     joined = encoded[0] if len(encoded) == 1 else keras.layers.Concatenate()(encoded)
@@ -433,12 +440,13 @@ def _sequence(keras: Any, tokens: Any, size: int) -> Any:
 
 def _text(keras: Any, given: Input, x: Any, train: Split) -> Any:
     texts = dense_array(given.name, sampled(train, [given.name], _FITTED_TO)[given.name])
-    learning = keras.layers.TextVectorization(max_tokens=_WORDS, output_sequence_length=given.length)
+    split = "character" if given.unit == "character" else "whitespace"
+    learning = keras.layers.TextVectorization(max_tokens=_WORDS, output_sequence_length=given.length, split=split)
     learning.adapt(texts)
     words = learning.get_vocabulary(
         include_special_tokens=False
     )  # passed on, they become part of the model's configuration
-    layer = keras.layers.TextVectorization(output_sequence_length=given.length, vocabulary=words)
+    layer = keras.layers.TextVectorization(output_sequence_length=given.length, vocabulary=words, split=split)
     return _sequence(keras, layer(x), layer.vocabulary_size())
 
 
@@ -486,6 +494,69 @@ def _steps(keras: Any, given: Input, x: Any, _: Split) -> Any:
     return keras.layers.Flatten()(x)
 
 
+def _pixels(keras: Any, given: Input, x: Any, _: Split) -> Any:
+    """All pixels; of large images, the means of squares of them."""
+    x = keras.ops.cast(x, "float32") if given.dtype != "uint8" else keras.layers.Rescaling(1 / 127.5, -1.0)(x)
+    if given.kind == "clip":  # how the frames look, and where they change
+        x = keras.layers.Concatenate()([keras.ops.mean(x, axis=1), keras.ops.std(x, axis=1)])
+    height, width, channels = (int(size or 1) for size in x.shape[1:])
+    side = 1
+    while -(-height // side) * -(-width // side) * channels > _PIXELS and side < min(height, width):
+        side += 1
+    if side > 1:
+        x = keras.layers.AveragePooling2D(side, padding="same")(x)
+    if given.mean:
+        x = keras.layers.Normalization(mean=given.mean, variance=np.square(given.std))(x)
+    return keras.layers.Flatten()(x)
+
+
+def _term_weights(keras: Any, given: Input, x: Any, train: Split) -> Any:
+    """TF-IDF of words and pairs of words, and of characters in a row where texts are short or have no spaces."""
+    texts = dense_array(given.name, sampled(train, [given.name], _FITTED_TO)[given.name])
+    parts = []
+    if given.unit == "word":
+        parts.append(_terms(keras, x, texts, split="whitespace", ngrams=2))
+    if given.unit == "character" or np.mean([len(text) for text in texts]) <= _SHORT_TEXT:
+        parts.append(_terms(keras, x, texts, split="character", ngrams=_CHARACTERS))
+    return parts[0] if len(parts) == 1 else keras.layers.Concatenate()(parts)
+
+
+def _terms(keras: Any, x: Any, texts: NDArray[Any], *, split: str, ngrams: int) -> Any:
+    standardise = "lower_and_strip_punctuation" if split == "whitespace" else "lower"
+    settings = {"standardize": standardise, "split": split, "ngrams": ngrams}
+    learning = keras.layers.TextVectorization(max_tokens=_TERMS, output_mode="multi_hot", **settings)
+    learning.adapt(texts)
+    pieces = [np.asarray(learning(texts[at : at + _AT_ONCE])) for at in range(0, len(texts), _AT_ONCE)]
+    holding = np.sum([piece.sum(axis=0) for piece in pieces], axis=0)
+    words = np.array(learning.get_vocabulary(include_special_tokens=False), object)
+    is_common = holding[1:] >= 2  # what only one text has says nothing of others
+    if is_common.sum() >= _LEAST_TERMS:
+        words, holding = words[is_common], np.append(holding[0], holding[1:][is_common])
+    words = words.tolist()
+    counting = keras.layers.TextVectorization(output_mode="count", vocabulary=words, **settings)
+    return _weighed(keras, counting(x), holding, len(texts))
+
+
+def _weighed(keras: Any, counts: Any, holding: NDArray[Any], texts: int) -> Any:
+    """Counts of terms, damped, times how rare each is in train, as rows of length 1. The first is of unknown terms."""
+    rarity = np.log((1 + texts) / (1 + holding.astype(np.float64))) + 1
+    rarity[0] = _NOTHING
+    weighed = keras.layers.Normalization(mean=np.zeros_like(rarity), variance=rarity**-2.0)(keras.ops.log1p(counts))
+    return keras.layers.UnitNormalization()(weighed)
+
+
+def _token_weights(keras: Any, given: Input, x: Any, train: Split) -> Any:
+    """TF-IDF of tokens. Ids beyond the widest row share its places."""
+    size = min(given.size, _TERMS)
+    column = sampled(train, [given.name], _FITTED_TO)[given.name]
+    ids = [np.unique(np.asarray(row)[np.asarray(row) != given.pad] % size) for row in column]
+    holding = np.bincount(np.concatenate(ids).astype(np.int64), minlength=size)
+    is_known = keras.ops.logical_and(x >= 0, x != given.pad)
+    places = keras.ops.where(is_known, x % size + 1, keras.ops.zeros_like(x))
+    counts = keras.layers.CategoryEncoding(size + 1, output_mode="count")(places)
+    return _weighed(keras, counts, np.append(0, holding), len(ids))
+
+
 _ENCODERS = {
     "image": _image,
     "clip": _clip,
@@ -497,7 +568,11 @@ _ENCODERS = {
     "category": _category,
 }
 _LINEAR_ENCODERS = {
+    "image": _pixels,
+    "clip": _pixels,
     "series": _steps,
+    "tokens": _token_weights,
+    "text": _term_weights,
     "sparse": lambda keras, given, x, train: x,  # noqa: ARG005
     "number": _number,
     "category": _one_hot,

@@ -39,6 +39,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, Kind] | None = None
     max_length: int | None = None  # tokens of a row, words of a text, steps of a series
     sparse_width: int | None = None  # width of rows that are stored as indices and values
+    group: str | None = None  # feature whose records belong together, for intervals; "none" for no groups
     model: Any = None
     weights: str | None = None  # a file with weights for a model of keras.applications
     loss: str | None = None

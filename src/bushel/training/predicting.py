@@ -28,7 +28,8 @@ from bushel.training.inputs.splits import feed_of
 from bushel.training.options import Options
 from bushel.training.predictions import Predictor
 from bushel.training.run_folder import MODEL, TREES
-from bushel.training.verdict.metrics import bootstrap, cell, class_table, metric_words, metrics, primary
+from bushel.training.verdict.intervals import score_interval
+from bushel.training.verdict.metrics import cell, class_table, metric_words, metrics, primary
 from bushel.transforms import decode_image, resize
 
 __all__ = [
@@ -275,7 +276,7 @@ def evaluate(
     if wrong := int((~np.isfinite(found.outputs.reshape(len(found), -1)).all(axis=1)).sum()):
         raise BushelError(f"{opened.path}: {NOT_A_NUMBER} for {wrong:,} of {quantity(len(found), 'record')}")
     metric = primary(target)
-    score = bootstrap(metric.of(found.labels, found.outputs), len(found), draws=metric.draws)
+    score = score_interval(metric, found.labels, found.outputs)
     return Evaluation(
         split=chosen.name,
         records=len(found),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from bushel.checking.findings import Subject, finding_of, rules_for
 from bushel.checking.rules.model_rules import ModelFacts, head_does_not_fit_labels, look_at_model
 from bushel.checking.rules.probe_rules import TrainingProbe, probe_batch, probe_size
 from bushel.feeding.preparation import arrange
+from bushel.keras import as_array, as_tensors
 from bushel.training.inputs.splits import Splits, rows_of
 from bushel.training.loop.learner import label_form
 from bushel.training.models import head_problem, outputs_of
@@ -28,6 +30,8 @@ Array = NDArray[Any]
 _CHECKED_BYTES = 256 << 20
 _UNKNOWN = 0.05  # share of a split with labels that train lacks, from which training is stopped
 _PROBED = 32
+_ALONE = 4  # records that are predicted one by one, too
+_UNSURE = 0.01  # what nearly sure answers leave for the other classes
 _MODEL_ROWS = 256
 _MODEL_VALUES = 2_000_000  # values of all inputs together to look at
 
@@ -41,6 +45,8 @@ class Preflight:
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     gradients: dict[str, float | None] | None = None  # of the first rows, by weight
+    reward: float | None = None  # the loss of right answers, as a share of that of guessing
+    alone: float | None = None  # how far a prediction moves when its record is fed alone
 
     @property
     def blocking(self) -> list[Finding]:
@@ -62,7 +68,7 @@ def look_before(setup: Setup) -> Preflight:
     facts = look_at_model(setup.learner.model, None)
     if not options.is_trees:
         _look_at_network(setup, facts, arrays, labels, out)
-    out.findings += _of_inputs(setup, facts, arrays, out.gradients)
+    out.findings += _of_inputs(setup, facts, arrays, out)
     if not out.blocking and not options.is_trees:
         out.probe = _probe(setup, facts, arrays, labels, out.notes)
     if out.probe is not None:
@@ -79,6 +85,8 @@ def _look_at_network(setup: Setup, facts: ModelFacts, arrays: dict[str, Array], 
     if head_problem(setup.learner.model, setup.target) is None:
         first = {name: array[:_PROBED] for name, array in arrays.items()}
         out.gradients = setup.learner.gradients(arrange(first), labels[:_PROBED])
+        out.reward = _reward(setup, labels[:_PROBED])
+        out.alone = _moves_alone(setup, first)
 
 
 def _of_data(setup: Setup, notes: list[str]) -> list[Finding]:
@@ -128,7 +136,8 @@ def _of_model(setup: Setup, arrays: dict[str, Array], labels: Array) -> list[Fin
     """Shapes, types and range of what the model is fed against its first layers."""
     if any(array.dtype.kind not in "biuf" for array in arrays.values()):
         return []
-    columns = {**arrays, setup.target.label: labels}
+    form = setup.learner.compiled.form
+    columns = {**arrays, setup.target.label: label_form(form, setup.target, labels) if form == "hot" else labels}
     report = check(
         columns,
         model=setup.learner.model,
@@ -154,16 +163,50 @@ def _of_head(setup: Setup, facts: ModelFacts) -> list[Finding]:
     return [finding_of(head_does_not_fit_labels, found)]
 
 
-def _of_inputs(
-    setup: Setup, facts: ModelFacts, arrays: dict[str, Array], gradients: dict[str, float | None] | None
-) -> list[Finding]:
+def _of_inputs(setup: Setup, facts: ModelFacts, arrays: dict[str, Array], seen: Preflight) -> list[Finding]:
     """What the first rows alone show: a single class, constant or tiny inputs, weights without gradients."""
     watch = Watch.of(setup.target)
     for _ in range(2):  # a rule wants to see it twice
         watch.look(arrays)
     known = facts_so_far(setup.problem, setup.options, facts, watch)
-    known.gradients = gradients
+    known.gradients, known.reward, known.alone = seen.gradients, seen.reward, seen.alone
     return [finding for rule in rules_for("run", "before") for finding in rule.run(known)]
+
+
+def _reward(setup: Setup, labels: Array) -> float | None:
+    """The loss of nearly sure right answers, divided by that of answering all classes alike; None for numbers."""
+    target, compiled, model = setup.target, setup.learner.compiled, setup.learner.model
+    units = outputs_of(model) or target.outputs
+    if target.kind == "regression":
+        return None
+    hot = labels if target.kind == "multi_label" else np.eye(max(2, units))[labels]
+    right = np.clip(hot, _UNSURE, 1 - _UNSURE)
+    guess = np.full_like(right, 0.5 if target.kind == "multi_label" else 1 / right.shape[1])
+    losses = []
+    for shares in (right, guess):
+        shown = shares[:, 1:2] if units == 1 and target.is_classes else shares
+        if compiled.gives == "logits":
+            is_alone = units == 1 or target.kind == "multi_label"
+            shown = np.log(shown) - np.log1p(-shown) if is_alone else np.log(shown)
+        y = label_form(compiled.form, target, labels)
+        try:
+            found = model.compute_loss(y=y, y_pred=as_tensors(shown.astype(np.float32)))
+        except Exception:  # a custom loss may want what only the model itself gives
+            return None
+        losses.append(float(as_array(found)) - sum(float(as_array(loss)) for loss in model.losses))
+    return losses[0] / losses[1] if losses[1] > 0 else None
+
+
+def _moves_alone(setup: Setup, arrays: dict[str, Array]) -> float | None:
+    """How far predictions differ from those for the same records one by one, as a share of the largest."""
+    ask = setup.learner.predictor.call
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # these warnings of Keras become findings
+        together = np.asarray(ask(arrange(arrays)), np.float64)
+        each = [ask(arrange({name: array[at : at + 1] for name, array in arrays.items()})) for at in range(_ALONE)]
+    alone = np.concatenate([np.asarray(one, np.float64) for one in each if len(one)])
+    away = np.abs(together[: len(alone)] - alone).max(initial=0.0)
+    return float(away / max(1e-6, np.abs(together).max(initial=0.0))) if len(together) > 1 else None
 
 
 def _probe(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +19,7 @@ from bushel.feeding.preparation import Input, Problem, Target
 from bushel.printing import Series, bars, chart, escape, html_page, html_table, lines
 from bushel.reading import Split
 from bushel.training.inputs.splits import rows_of, spread
+from bushel.training.models import Compiled
 from bushel.training.predictions import Predictions
 from bushel.training.run_folder import RunFile, Trained
 from bushel.training.setup import Setup
@@ -393,6 +395,8 @@ class ReportContents:
     best_epoch: int | None = None
     model: str = ""
     notes: list[str] = field(default_factory=list)
+    suspects: list[tuple[str, str, str, float]] = field(default_factory=list)  # labels that are least likely
+    candidates: tuple[list[str], list[list[str]]] | None = None  # the models that were compared, as a table
 
 
 def report_page(trained: Trained, run: RunFile, shown: ReportContents) -> str:
@@ -406,10 +410,12 @@ def report_page(trained: Trained, run: RunFile, shown: ReportContents) -> str:
         f'<p class="quiet">{escape(_facts(run))}</p>',
         *_verdict(trained, target),
         *_findings(trained.findings),
+        *(["<h2>Models compared</h2>", html_table(*shown.candidates)] if shown.candidates else []),
         *_curves(trained, target, shown.best_epoch),
         *(["<h2>Metrics</h2>", html_table(*metric_table(trained.metrics))] if trained.metrics else []),
         *(_prediction_sections(target, found) if found is not None else []),
         *(_class_sections(target, found) if found is not None else []),
+        *_suspects(shown.suspects),
         *_mistakes(target, shown.mistakes),
         *_samples(shown.fed),
         *([f"<h2>Model</h2><pre>{escape(shown.model)}</pre>"] if shown.model else []),
@@ -427,7 +433,7 @@ def report_page(trained: Trained, run: RunFile, shown: ReportContents) -> str:
 def _facts(run: RunFile) -> str:
     records = ", ".join(f"{name} {count:,}" for name, count in run.records.items())
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
-    compiled = f"{run.compiled['optimiser']} at {run.compiled['learning_rate']:g}, {run.compiled['loss']}"
+    compiled = msgspec.convert(run.compiled, Compiled).words
     return f"Records: {records}. {compiled}. {versions}."
 
 
@@ -478,7 +484,8 @@ def _curves(trained: Trained, target: Target, best: int | None) -> Iterator[str]
         }
         known = {label: values for label, values in series.items() if any(value is not None for value in values)}
         yield lines(f"{metric_words(name)} by epoch", known, y=metric_words(name), mark=mark)
-    for name, words in (("learning_rate", "learning rate"), ("gradient_norm", "gradient norm")):
+    paces = (("learning_rate", "learning rate"), ("penalty", "penalty"), ("gradient_norm", "gradient norm"))
+    for name, words in paces:
         values = [row.get(name) for row in history]
         if any(value is not None for value in values):
             yield lines(f"{words} by epoch", {"train": values}, y=words, mark=mark)
@@ -504,6 +511,14 @@ def _samples(fed: list[FedRecord]) -> Iterator[str]:
         figures.append(f"<figure>{parts}<figcaption>{escape(one.label)}</figcaption></figure>")
     kind = "mistakes" if fed[0].picture else "mistakes text"
     yield f'<div class="{kind}">{"".join(figures)}</div>'
+
+
+def _suspects(suspects: list[tuple[str, str, str, float]]) -> Iterator[str]:
+    """The labels that models which did not learn from them find least likely."""
+    if suspects:
+        yield "<h2>Labels that are least likely</h2><p class=quiet>By models that did not learn from these records.</p>"
+        rows = [[where, label, predicted, f"{chance:.3f}"] for where, label, predicted, chance in suspects]
+        yield html_table(["record", "label", "predicted", "probability of the label"], rows)
 
 
 def _mistakes(target: Target, mistakes: list[_Mistake]) -> Iterator[str]:

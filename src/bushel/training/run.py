@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from bushel import __version__, contract
 from bushel.checking import Finding
@@ -22,10 +21,11 @@ from bushel.checking.rules.model_rules import look_at_model
 from bushel.checking.rules.run_rules import RunFacts
 from bushel.reading import Dataset
 from bushel.storage import AnyPath, as_path, on_disk, write_whole
-from bushel.training.contest import NETWORK, Score, beats, contest_words, rivals_of, score_on_val
-from bushel.training.inputs.splits import feed_of, some_records
-from bushel.training.loop.framework import Logs, settings_for
-from bushel.training.loop.loop import Boosting, Progress, Training
+from bushel.training.contest import Contest, hold_contest, run_rival
+from bushel.training.inputs.splits import feed_of, find_groups, some_records
+from bushel.training.loop.framework import settings_for
+from bushel.training.loop.loop import Progress, Training
+from bushel.training.loop.starting import start_training
 from bushel.training.options import Options
 from bushel.training.predictions import Predictions
 from bushel.training.preflight import Preflight, look_before
@@ -33,10 +33,8 @@ from bushel.training.report import ReportContents, fed_samples, report_page, wor
 from bushel.training.run_folder import (
     RUN,
     RunFile,
-    State,
     Trained,
     begin_folder,
-    load_checkpoint,
     make_folder,
     options_of,
     options_to_json,
@@ -47,14 +45,18 @@ from bushel.training.run_folder import (
     write_json,
     write_table,
 )
-from bushel.training.setup import Setup, set_up, unfreeze
+from bushel.training.setup import Setup, set_up
 from bushel.training.verdict.baselines import Baselines, fit_baselines
 from bushel.training.verdict.metrics import class_table, confusion, measure_of, metrics
-from bushel.training.verdict.verdict import Verdict, Watch, add_scores, blocked, facts_so_far, judge, run_findings
+from bushel.training.verdict.noise import estimate_noise, least_likely
+from bushel.training.verdict.verdict import Verdict, add_scores, blocked, facts_so_far, judge, run_findings
 
 __all__ = ["Listener", "end_run", "train"]
 
 REPORT = "report.html"
+_OF_WEAKNESS = ("cannot-overfit-one-batch", "inputs-not-informative")  # what a model that is too weak shows, too
+_SUSPECTS = 20  # records whose labels are least likely, to list
+_LEAST_GROUPS = 3  # fewer say nothing of how much groups differ
 _TRAIN_ROWS = 512  # records of the train split to evaluate without augmentation
 
 
@@ -74,8 +76,15 @@ def _stop_before(setup: Setup, folder: Path, run: RunFile, preflight: Preflight)
     return trained
 
 
-def end_run(training: Training, run: RunFile, preflight: Preflight | None, baselines: Baselines) -> Trained:
+def end_run(
+    training: Training,
+    run: RunFile,
+    preflight: Preflight | None,
+    baselines: Baselines,
+    contest: Contest | None = None,
+) -> Trained:
     """Measure the best weights, judge them, and write the folder."""
+    assert training.folder is not None
     begun = time.perf_counter()
     setup, splits, target = training.setup, training.setup.splits, training.setup.target
     moved = training.moved
@@ -84,9 +93,19 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
     measured = {splits.judged.name if splits.test is not None else "val": metrics(target, found)}
     if splits.test is not None:
         measured = {"val": metrics(target, training.predict(splits.val)), **measured}
-    verdict = judge(target, found, baselines, seed=setup.options.seed, moved=moved)
+    verdict = judge(
+        target,
+        found,
+        baselines,
+        seed=setup.options.seed,
+        moved=moved,
+        is_linear=setup.options.is_linear,
+        groups=_groups(training, len(found)),
+    )
     early = preflight.findings if preflight is not None else []
     facts = _facts(training, preflight, verdict, baselines)
+    held = None if contest is None else contest.held.get(contest.chosen)
+    suspects = _look_for_noise(facts, training, {"train": held, splits.judged.name: found}) if target.is_classes else []
     facts.moved = moved
     findings = causes_first(_once([*early, *run_findings(facts, setup.options.ignore)]))
     causes = [finding.to_json() for finding in findings] if not verdict.learned else []
@@ -99,7 +118,7 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
         history=training.state.history,
         seconds=dict(training.state.seconds),
     )
-    _write(training, trained, run, found)
+    _write(training, trained, run, found, contest)
     _write_contract(training)
     shown = ReportContents(
         found=found,
@@ -108,9 +127,47 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
         best_epoch=training.state.best_epoch or None,
         model=setup.learner.summary,
         notes=setup.notes,
+        suspects=suspects,
+        candidates=contest.table(target) if contest is not None else None,
     )
     _write_report(trained, run, shown)
     return trained
+
+
+def _look_for_noise(
+    facts: RunFacts, training: Training, found: dict[str, Predictions | None]
+) -> list[tuple[str, str, str, float]]:
+    """Add to the facts how many labels seem to be wrong; returns the likeliest: record, label, prediction, chance."""
+    target, suspects = training.setup.target, []
+    known = {name: one for name, one in found.items() if one is not None}
+    parts = ([getattr(one, part) for one in known.values()] for part in ("labels", "outputs"))
+    noise = estimate_noise(Predictions.of(target, *(np.concatenate(part) for part in parts)))
+    if noise is None:
+        return []
+    facts.noise, facts.noise_low = noise.share, noise.low
+    for name, one in known.items():
+        for at in least_likely(one).tolist():
+            label, best = int(one.labels[at]), int(one.outputs[at].argmax())
+            chance = float(one.outputs[at, label])
+            suspects.append((f"{name}:{one.rows[at]}", target.classes[label], target.classes[best], chance))
+    suspects.sort(key=lambda suspect: suspect[3])
+    facts.suspects = [where for where, *_ in suspects]
+    return suspects[:_SUSPECTS] if noise.low > 0 else []
+
+
+def _groups(training: Training, records: int) -> NDArray[np.int64] | None:
+    """The group of each record that judges; None if records stand alone, or if some were skipped."""
+    setup = training.setup
+    groups = find_groups(setup.splits, setup.options.group)
+    if groups is None or len(setup.splits.judged) != records:
+        return None
+    codes = groups.codes(setup.splits.judged)
+    count = len(np.unique(codes))
+    if count == records or count < _LEAST_GROUPS:
+        return None
+    said = f"intervals are computed over the {count:,} groups of {groups.name!r}"
+    setup.notes.append(f"{said} ({groups.why}; --group none turns this off)")
+    return codes
 
 
 def _write_report(trained: Trained, run: RunFile, shown: ReportContents) -> None:
@@ -119,7 +176,9 @@ def _write_report(trained: Trained, run: RunFile, shown: ReportContents) -> None
 
 
 def _once(findings: list[Finding]) -> list[Finding]:
-    """Findings without repeats: some rules run both before and after training."""
+    """Findings without repeats, as some rules run both before and after training; and without symptoms of others."""
+    if any(finding.name == "model-too-weak" for finding in findings):  # it learns as little from any inputs
+        findings = [finding for finding in findings if finding.name not in _OF_WEAKNESS]
     found = {(finding.rule, *(place.feature for place in finding.locations)): finding for finding in reversed(findings)}
     return [finding for finding in findings if finding in found.values()]
 
@@ -130,6 +189,7 @@ def _facts(training: Training, preflight: Preflight | None, verdict: Verdict, ba
     facts = facts_so_far(setup.problem, setup.options, model, training.watch)
     if preflight is not None:
         facts.probe, facts.gradients = preflight.probe, preflight.gradients
+        facts.reward, facts.alone = preflight.reward, preflight.alone
     watch, best = training.watch, training.state.best_epoch
     if 0 < best <= len(watch.shares):  # that is the model that is judged
         facts.predicted, facts.share = watch.predicted[best - 1], watch.shares[best - 1]
@@ -137,10 +197,22 @@ def _facts(training: Training, preflight: Preflight | None, verdict: Verdict, ba
     facts.is_improving = training.state.lowest_epoch == training.state.epoch and training.state.stopped is None
     facts.cut = {given.name: given.cut for given in setup.problem.inputs if given.cut}
     facts.dropout, facts.penalty = model.dropout, model.penalty
+    facts.decay = 0.0 if setup.options.is_linear else model.decay
+    facts.weighed = _weighed_most(setup)
     some = feed_of(some_records(setup.splits.train, _TRAIN_ROWS), setup.problem, setup.options)
     seen = setup.learner.predictor.over(some, most=_TRAIN_ROWS)
     on_train = measure_of(target, seen.labels, seen.outputs)(np.arange(len(seen)))
     return add_scores(facts, target, verdict, baselines, on_train)
+
+
+def _weighed_most(setup: Setup) -> tuple[str, float, float] | None:
+    """The class with the largest part of the loss: its share of that, and of the records."""
+    if setup.class_weights is None:
+        return None
+    counts = np.array(setup.target.counts, np.float64)
+    weighed = counts * setup.class_weights
+    most = int(weighed.argmax())
+    return setup.target.classes[most], float(weighed[most] / weighed.sum()), float(counts[most] / counts.sum())
 
 
 def _write_contract(training: Training) -> None:
@@ -155,6 +227,7 @@ def _write_contract(training: Training) -> None:
         gives=predictor.gives,
         outputs=lambda x: np.asarray(predictor.call(x)),
     )
+    assert training.folder is not None
     contract.write(made, training.folder / contract.CONTRACT_NAME)
 
 
@@ -164,7 +237,7 @@ def _summary(trained: Trained, run: RunFile) -> dict[str, Any]:
     return {name: value for name, value in trained.to_json().items() if name != "run"} | target
 
 
-def _write(training: Training, trained: Trained, run: RunFile, found: Predictions) -> None:
+def _write(training: Training, trained: Trained, run: RunFile, found: Predictions, contest: Contest | None) -> None:
     folder, target, state = trained.folder, training.setup.target, training.state
     training.save_model()
     save_predictions(folder, training.setup.splits.judged, target, found)
@@ -173,6 +246,7 @@ def _write(training: Training, trained: Trained, run: RunFile, found: Prediction
         "epochs": state.epoch,
         "stopped": state.stopped,
         "notes": training.setup.notes,
+        **({"candidates": contest.to_json()} if contest is not None else {}),
     }
     write_json(folder / "metrics.json", {**_summary(trained, run), **more})
     rows = [
@@ -243,48 +317,38 @@ def train(
         else:
             make_folder(folder)
         write_json(folder / RUN, msgspec.to_builtins(run))
-        training = _training(setup, folder, resume=resume)
+        training = start_training(setup, folder, resume=resume)
         training.state.seconds.setdefault("setting up", time.perf_counter() - begun)
         preflight = None if resume or not options.preflight else _preflight(setup, listener)
         if preflight is not None:
             training.state.seconds["preflight"] = preflight.seconds
             if preflight.blocking:
                 return _stop_before(setup, folder, run, preflight)
-        baselines = fit_baselines(setup)
         with contextlib.closing(training.logs):
             training.tell = _telling(training, listener)
             training.run()
-        if not resume:
-            training = _best_of(training, options, listener)
+        begun = time.perf_counter()
+        linear = training if setup.options.is_linear else None if setup.options.is_trees else run_rival(setup, "linear")
+        contest = None if resume else hold_contest(training, options, linear)
+        baselines = fit_baselines(setup, None if linear is None else linear.predict_best(setup.splits.judged))
+        training.state.seconds["comparing"] = time.perf_counter() - begun
+        if contest is not None:
+            training = _keep_best(contest, training, listener)
             run = _describe(training.setup) if training.setup is not setup else run
             setup = training.setup
         is_improving = training.state.lowest_epoch == training.state.epoch == setup.epochs
-        if is_improving and not training.ended_perfect and not setup.options.is_trees:
+        if is_improving and not training.ended_perfect and not (setup.options.is_trees or setup.options.is_linear):
             listener.note("the validation loss was still falling in the last epoch: more --epochs may help (--resume)")
-        return end_run(training, run, preflight, baselines)
+        return end_run(training, run, preflight, baselines, contest)
 
 
-def _best_of(training: Training, options: Options, listener: Listener) -> Training:
-    """The run whose model does best on the validation split: this one, or that of another default model."""
-    setup, folder = training.setup, training.folder
-    runs: dict[str, Training] = {NETWORK: training}
-    scores: dict[str, Score] = {}
-    for name in rivals_of(setup, options):
-        scores = scores or {NETWORK: score_on_val(training)}
-        with tempfile.TemporaryDirectory() as elsewhere:  # a checkpoint of its own must not replace that of the run
-            rival = set_up(setup.splits.data, msgspec.structs.replace(options, model=name))
-            runs[name] = _training(rival, Path(elsewhere), resume=False)
-            with contextlib.closing(runs[name].logs):
-                runs[name].run()
-        scores[name] = score_on_val(runs[name])
-    if not scores:
-        return training
-    chosen = NETWORK
-    for name, score in scores.items():
-        chosen = name if beats(score, scores[chosen]) else chosen
-    best = runs[chosen]
-    best.setup.notes.append(contest_words(setup, scores, chosen))
-    listener.note(best.setup.notes[-1])
+def _keep_best(contest: Contest, training: Training, listener: Listener) -> Training:
+    """Give the folder to the run whose model does best."""
+    best, folder = contest.best, training.folder
+    assert folder is not None
+    best.setup.notes.extend(contest.notes(best.setup.target))
+    for note in contest.notes(best.setup.target):
+        listener.note(note)
     if best is not training:
         make_folder(folder)
         write_json(folder / RUN, msgspec.to_builtins(_describe(best.setup)))
@@ -318,29 +382,6 @@ def _paths(data: Dataset) -> list[str]:
         [data.where] if data.manifest is not None else [path for split in data.splits.values() for path in split.paths]
     )
     return [str(as_path(path).absolute()) for path in given]
-
-
-def _training(setup: Setup, folder: Path, *, resume: bool) -> Training:
-    if setup.options.is_trees:
-        return Boosting(setup, folder, Watch.of(setup.target), Logs(None))
-    logs = Logs(folder / "logs" if setup.options.tensorboard else None)
-    training = Training(setup, folder, Watch.of(setup.target), logs)
-    training.initial = {
-        variable.path: np.asarray(variable).copy() for variable in setup.learner.model.trainable_variables
-    }
-    training.state.frozen_epochs = setup.frozen_epochs
-    if resume:
-        training.state, training.best = load_checkpoint(folder, setup.learner.model, partial(_as_far, setup))
-        training.watch = Watch.from_json(training.state.watched)
-        # A finished run continues if it is given more epochs; one that was stopped early does not.
-        training.state.is_over = training.state.stopped is not None or training.state.epoch >= setup.epochs
-    return training
-
-
-def _as_far(setup: Setup, state: State) -> None:
-    """Train the layers that a run trained when its checkpoint was taken."""
-    if state.is_unfrozen:
-        unfreeze(setup)
 
 
 def _preflight(setup: Setup, listener: Listener) -> Preflight:

@@ -39,6 +39,7 @@ __all__ = [
     "Trained",
     "begin_folder",
     "load_checkpoint",
+    "load_state",
     "make_folder",
     "options_of",
     "plain",
@@ -46,6 +47,7 @@ __all__ = [
     "same_run",
     "save_checkpoint",
     "save_predictions",
+    "save_state",
     "write_json",
     "write_table",
 ]
@@ -259,6 +261,26 @@ def save_checkpoint(folder: Path, model: Any, state: State, best: list[NDArray[A
         np.savez(cast("Any", file), **cast("Any", arrays))
 
 
+def save_state(folder: Path, state: State) -> None:
+    """Write the state alone, of a run that makes its model again."""
+    with write_whole(folder / CHECKPOINT) as file:
+        np.savez(cast("Any", file), state=np.frombuffer(msgspec.json.encode(state), np.uint8))
+
+
+def load_state(folder: Path) -> State:
+    """Read the state of a checkpoint."""
+    return _read_checkpoint(folder / CHECKPOINT)[0]
+
+
+def _read_checkpoint(path: Path) -> tuple[State, dict[str, NDArray[Any]]]:
+    try:
+        with path.open("rb") as opened, np.load(opened) as file:
+            arrays = {name: file[name] for name in file.files}
+        return msgspec.json.decode(arrays["state"].tobytes(), type=State), arrays
+    except (OSError, ValueError, LookupError, ArithmeticError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        raise FormatError(path, f"not a checkpoint: {error}") from None
+
+
 def save_predictions(folder: Path, split: Split, target: Target, found: Predictions) -> None:
     """Write what was predicted for each record that judged the model: the answer, its probability and the loss."""
     first = split.shards.first
@@ -280,12 +302,7 @@ def load_checkpoint(
 ) -> tuple[State, list[NDArray[Any]] | None]:
     """Put model and optimiser back to where a checkpoint was taken, once `prepare` has made them as they were."""
     path = folder / CHECKPOINT
-    try:
-        with path.open("rb") as opened, np.load(opened) as file:
-            arrays = {name: file[name] for name in file.files}
-        state = msgspec.json.decode(arrays["state"].tobytes(), type=State)
-    except (OSError, ValueError, LookupError, ArithmeticError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        raise FormatError(path, f"not a checkpoint: {error}") from None
+    state, arrays = _read_checkpoint(path)
     prepare(state)
     for kind, variables in (("model", model.variables), ("optimiser", model.optimizer.variables)):
         _assign(path, kind, variables, arrays)

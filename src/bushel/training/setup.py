@@ -14,14 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking.rules.model_rules import look_at_model
+from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import SchemaMismatch, quantity
 from bushel.feeding.preparation import Input, Preparation, Problem, Target, arrange
 from bushel.keras import as_array, load_keras
 from bushel.reading import Dataset
+from bushel.records.record_roles import account_of
 from bushel.storage import AnyPath
 from bushel.training.inputs.augmentation import augmentation_of, usual_augmentation
-from bushel.training.inputs.choose import choose_inputs, choose_target, describe_inputs, describe_target, sound_inputs
+from bushel.training.inputs.choose import (
+    choose_inputs,
+    choose_target,
+    describe_inputs,
+    describe_target,
+    find_target,
+    sound_inputs,
+)
 from bushel.training.inputs.splits import Splits, open_splits, rows_of
+from bushel.training.linear_models import linear_options
 from bushel.training.loop.framework import is_tensorflow, strategy_of
 from bushel.training.loop.learner import Learner, label_form
 from bushel.training.models import compile_model, custom_model, head_problem, ready_model
@@ -77,6 +87,8 @@ class Setup:
     def _epoch_words(self) -> str:
         if self.options.is_trees:
             return f"{ROUNDS} rounds"
+        if self.options.is_linear:
+            return "one penalty"
         return quantity(-(-len(self.splits.train) // self.options.batch_size), "step")
 
     @property
@@ -106,6 +118,23 @@ def _refuse_unique_labels(target: Target) -> None:
         )
 
 
+def _refuse_places(splits: Splits, label: str) -> None:
+    """Refuse labels that say where things are in an image: bushel has no model that answers with places."""
+    feature = splits.train.schema[label]
+    account = account_of(splits.train.paths, splits.train.schema)
+    boxes = account.of("boxes")
+    is_image = feature.encoding in IMAGE_ENCODINGS or account.kind_of(label) in ("image", "mask")
+    is_list = feature.is_ragged or feature.sequence
+    if is_image:
+        what = "the label is a mask or another image, and bushel has no model for segmentation"
+    elif label in boxes or (boxes and is_list):
+        what = f"the records hold boxes ({', '.join(map(repr, boxes[:4]))}), and bushel has no detector"
+    else:
+        return
+    help = "bushel.tensorflow.dataset and bushel.torch.loader feed the records to a model of yours or of a library."
+    raise SchemaMismatch(what, at=label, help=[help, "To predict something else: --label COL"])
+
+
 def _but_what_trees_take(
     splits: Splits, target: Target, options: Options, chosen: tuple[Preparation, list[str]]
 ) -> tuple[Preparation, list[str]]:
@@ -124,7 +153,8 @@ def _but_what_trees_take(
 def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Setup:
     """Open the data, choose inputs and target, and make the model."""
     splits = open_splits(data, seed=options.seed)
-    options = tree_options(options) if options.is_trees else _with_length(options, len(splits.train))
+    options = _with_length(options, len(splits.train))
+    _refuse_places(splits, find_target(splits, options.label))
     target = choose_target(splits, label=options.label, task=options.task)
     _refuse_unique_labels(target)
     preparation, notes = choose_inputs(splits, target.label, options)
@@ -149,7 +179,9 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
         outputs = _called(model, x, options)
         compiled = compile_model(model, target, options, steps=_steps(options, splits), outputs=outputs)
         model.optimizer.build(model.trainable_variables)
-        if head_problem(model, target) is None:
+        if options.is_linear:  # it is solved, and takes no steps
+            pass
+        elif head_problem(model, target) is None:
             _build_metrics(model, x, label_form(compiled.form, target, labels))
         elif not options.preflight:
             raise SchemaMismatch(str(head_problem(model, target)), at=_name(options))
@@ -197,6 +229,8 @@ def _with_length(options: Options, records: int) -> Options:
     If no number is given, there are enough epochs for a thousand steps, with early stopping. The rate of a default
     model then falls to nearly nothing: its last epochs differ little, so it matters little which of them is kept.
     """
+    if options.is_trees or options.is_linear:
+        return tree_options(options) if options.is_trees else linear_options(options)
     if options.epochs is not None:
         return msgspec.structs.replace(options, schedule=options.schedule or "constant")
     each = max(1, -(-records // options.batch_size))
@@ -208,7 +242,7 @@ def _with_length(options: Options, records: int) -> Options:
 
 def _augmentation(splits: Splits, preparation: Preparation, options: Options, notes: list[str]) -> tuple[Any, ...]:
     """The changes asked for; for a default model, those that are usual."""
-    usual = None if not options.is_ready else usual_augmentation(len(splits.train), preparation)
+    usual = None if not options.is_ready or options.is_linear else usual_augmentation(len(splits.train), preparation)
     if options.augment is None and usual is not None:
         are_sounds = sound_inputs(preparation) >= {given.name for given in preparation.inputs if given.kind == "image"}
         what = "sounds, so their mel features" if are_sounds else "images, so they"

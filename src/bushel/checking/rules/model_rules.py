@@ -49,6 +49,11 @@ class ModelFacts:
         return max((float(getattr(layer, "rate", 0.0) or 0.0) for layer in self.layers if _drops(layer)), default=0.0)
 
     @property
+    def decay(self) -> float:
+        """How fast the optimiser pulls weights to 0, beside what gradients do."""
+        return float((self.optimizer or {}).get("config", self.optimizer or {}).get("weight_decay") or 0.0)
+
+    @property
     def penalty(self) -> float:
         """What regularisers add to the loss, with the weights as they are."""
         try:

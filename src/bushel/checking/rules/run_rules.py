@@ -21,6 +21,11 @@ NEARLY_NOTHING = 0.02  # the largest value of inputs that were scaled twice
 MOVED_LITTLE, MOVED_FAR = 0.01, 3.0  # relative change of weights that is too small, or too large, to learn from
 FEW_STEPS = 100  # after which a loss that still falls says that training was too short
 HEAVY_DROPOUT = 0.9
+HEAVY_DECAY = 1.0
+WEAK_REWARD = 0.9  # of the loss of guessing, from which a loss hardly tells right answers from guesses
+MOVED_ALONE = 1e-3  # of the largest output
+LOPSIDED = 0.98  # share of the loss of one class that is no such share of the records
+WRONG = 0.1  # share of records with a wrong label that is worth a warning
 HEAVY_PENALTY = 10.0  # times the loss of guessing
 DRIFTED = 0.8  # area under the ROC curve of telling two splits apart, above which they differ
 CONTRADICTING = 0.25  # share of records
@@ -78,6 +83,15 @@ class RunFacts:
     drift: float | None = None  # how well a linear model tells train from the records that judge
     contradicting: float = 0.0  # share of records of train whose inputs another has with another label
     held_low: float | None = None  # advantage of a linear model on records of train that it did not see
+    neighbours_low: float | None = None  # advantage of the nearest records of train over guessing
+    neighbours_score: float | None = None
+    reward: float | None = None  # the loss of right answers, as a share of that of guessing
+    alone: float | None = None  # how far a prediction moves when its record is fed without the others of its batch
+    decay: float = 0.0  # of the weights, by the optimiser
+    weighed: tuple[str, float, float] | None = None  # the class that weighs most: its share of the loss, of records
+    noise: float | None = None  # share of records with a wrong label, by records that the model is sure of
+    noise_low: float = 0.0
+    suspects: list[str] = field(default_factory=list)  # the records whose labels are least likely
     metric: str = "accuracy"
     probe: TrainingProbe | None = None
 
@@ -93,8 +107,13 @@ class RunFacts:
 
     @property
     def data_learns(self) -> bool:
-        """Whether a linear model finds something to learn, by the records that judge or others of train."""
-        return self.linear_learns or self.holds_within_train
+        """Whether a simple model finds something to learn, by the records that judge or others of train."""
+        return self.linear_learns or self.holds_within_train or self.neighbours_learn
+
+    @property
+    def neighbours_learn(self) -> bool:
+        """Whether the nearest records of train predict better than guessing."""
+        return self.neighbours_low is not None and self.neighbours_low > 0
 
     @property
     def has_failed(self) -> bool:
@@ -470,13 +489,14 @@ def rate_too_high(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN018", "regularised-away", needs="run", rank=114)
+@rule("RUN018", "regularised-away", needs="run", rank=104)
 def regularised_away(run: RunFacts) -> Iterator[Finding]:
-    """Dropout or a penalty that leaves the model nothing to learn with.
+    """Dropout, a penalty or a decay that leaves the model nothing to learn with.
 
-    Why: with nearly all units dropped, or a penalty far above the loss, the smallest loss is that of guessing.
-    Example: `Dropout(0.99)`, where the share to keep was meant; `L2(100)`.
-    Fix: `rate` is the share that is dropped: 0.1 to 0.5; penalties of 1e-5 to 1e-2.
+    Why: with nearly all units dropped, or a penalty far above the loss, the smallest loss is that of guessing. A decay
+    of 1 or more pulls weights to 0 faster than gradients move them.
+    Example: `Dropout(0.99)`, where the share to keep was meant; `L2(100)`; `AdamW(weight_decay=10)`.
+    Fix: `rate` is the share that is dropped: 0.1 to 0.5; penalties of 1e-5 to 1e-2; a decay of 0.001 to 0.1.
     Ignore: where the model learns all the same.
     """
     if not run.has_failed:
@@ -487,6 +507,13 @@ def regularised_away(run: RunFacts) -> Iterator[Finding]:
             confidence="likely",
             evidence={"measured": run.dropout, "expected": "0.1 to 0.5"},
             help=["rate is the share that is dropped, not the one that is kept"],
+        )
+    if run.decay >= HEAVY_DECAY:
+        yield Finding(
+            f"the optimiser has a weight decay of {run.decay:g}",
+            confidence="likely",
+            evidence={"measured": run.decay, "expected": "0.001 to 0.1"},
+            help=["use a weight_decay of 0.001 to 0.1, or leave it out"],
         )
     started = max(run.penalty, (run.losses[0] if run.losses else 0.0) - 3 * (run.guess_loss or 1.0))
     if run.penalty > 0 and started > HEAVY_PENALTY * max(1.0, run.guess_loss or 1.0):
@@ -633,4 +660,107 @@ def inputs_are_cut(run: RunFacts) -> Iterator[Finding]:
                 locations=[Location(feature=name)],
                 evidence={"measured": round(share, 3)},
                 help=["raise --max-length"],
+            )
+
+
+@rule("RUN026", "model-too-weak", needs="run", rank=94)
+def model_too_weak(run: RunFacts) -> Iterator[Finding]:
+    """The nearest records predict the label, and the model does not even fit those that it learns from.
+
+    Why: the inputs determine the label, and the model cannot express how: it is linear, or far too small.
+    Example: a single `Dense` layer for classes that alternate like the fields of a chess board.
+    Fix: hidden layers with activations between them, or more units; or `--model network` and `--model trees`.
+    Ignore: never.
+    """
+    if not run.has_failed or not run.neighbours_learn or run.linear_learns or run.train_score is None:
+        return
+    assert run.neighbours_score is not None
+    gain, fitted = run.neighbours_score - run.constant_score, run.train_score - run.constant_score
+    has_moved = run.moved is None or run.moved >= MOVED_LITTLE
+    if fitted < 0.5 * gain and has_moved:
+        yield Finding(
+            f"the nearest records of train predict it ({run.metric} {_shown(run, run.neighbours_score)}), and the "
+            f"model does not fit train itself ({_shown(run, run.train_score)})",
+            confidence="likely",
+            evidence={"model": run.score, "neighbours": run.neighbours_score, "guessing": run.constant_score},
+            help=["the model is too weak: add hidden layers and units, or try --model network or --model trees"],
+        )
+
+
+@rule("RUN027", "labels-are-noisy", severity="warning", needs="run", rank=128)
+def labels_are_noisy(run: RunFacts) -> Iterator[Finding]:
+    """Records that the model is most sure of have as many wrong labels as the others.
+
+    Predictions are made for records that were not learned from. Where classes overlap, what a model is sure of is
+    nearly always right. Where labels were given by mistake, it is wrong as often as labels are.
+
+    Why: the score has a ceiling that no model can pass, and the score itself is measured with wrong labels.
+    Example: a third of the labels typed into the wrong row; a folder that was sorted in haste.
+    Fix: look at the records that the report lists, and correct their labels.
+    Ignore: where the label is a matter of chance, such as who clicks.
+    """
+    if run.noise is not None and run.noise_low > WRONG:
+        yield Finding(
+            f"about {run.noise:.0%} of the labels seem to be wrong: so many contradict what the model is surest of",
+            confidence="likely",
+            locations=_label(run),
+            evidence={"measured": round(run.noise, 3), "least": round(run.noise_low, 3), "records": run.suspects[:8]},
+            help=["look at the records that the report lists, and correct their labels"],
+        )
+
+
+@rule("RUN028", "prediction-depends-on-batch", needs="run", rank=78, when=("before",))
+def prediction_depends_on_batch(run: RunFacts) -> Iterator[Finding]:
+    """A record is predicted otherwise when it is fed alone.
+
+    Why: the model mixes the rows of a batch, so what it learns of one depends on which others came with it.
+    Example: `softmax(axis=0)`; a mean over the first axis; BatchNormalization called with `training=True`.
+    Fix: compute along the last axis, and leave the first, which counts the records, alone.
+    Ignore: never.
+    """
+    if run.alone is not None and run.alone > MOVED_ALONE:
+        yield Finding(
+            "the model predicts a record otherwise when it is fed alone: it mixes the rows of a batch",
+            confidence="likely",
+            evidence={"measured": run.alone, "expected": 0},
+            help=["look for axis=0 in softmax, mean and the like, and for BatchNormalization with training=True"],
+        )
+
+
+@rule("RUN029", "loss-does-not-reward", needs="run", rank=80, when=("before",))
+def loss_does_not_reward(run: RunFacts) -> Iterator[Finding]:
+    """The loss of right answers is hardly below that of guessing, or above it.
+
+    Why: training lowers the loss, and the lowest loss is that of a model which answers nothing.
+    Example: `label_smoothing=0.99`, where 0.01 was meant; a loss with its sign changed.
+    Fix: a label smoothing of at most 0.2; a loss that is lowest for right answers.
+    Ignore: never.
+    """
+    if run.reward is not None and run.reward > WEAK_REWARD:
+        yield Finding(
+            f"the loss of right answers is {run.reward:.2f} times that of guessing",
+            confidence="likely",
+            evidence={"measured": round(run.reward, 3), "expected": f"below {WEAK_REWARD}"},
+            help=["look at the loss: a label_smoothing near 1 makes all answers alike"],
+        )
+
+
+@rule("RUN030", "class-weights-lopsided", needs="run", rank=92)
+def class_weights_lopsided(run: RunFacts) -> Iterator[Finding]:
+    """The weights of classes give nearly the whole loss to one of them.
+
+    Why: the others hardly count, and the model answers this class whatever it is fed.
+    Example: weights of 1000 and 1 for classes that are equally common.
+    Fix: `--class-weights balanced`, or weights that differ less.
+    Ignore: where the model learns all the same.
+    """
+    if run.has_failed and run.weighed is not None:
+        name, of_loss, of_records = run.weighed
+        if of_loss >= LOPSIDED > of_records + 0.05:
+            yield Finding(
+                f"{name!r} has {of_loss:.1%} of the weight in training, and {of_records:.0%} of the records",
+                confidence="likely",
+                locations=_label(run),
+                evidence={"measured": round(of_loss, 4), "records": round(of_records, 4)},
+                help=["leave --class-weights out, or use --class-weights balanced"],
             )

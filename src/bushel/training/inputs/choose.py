@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -28,19 +29,19 @@ from bushel.feeding.preparation import (
 )
 from bushel.reading import Pad, Sparse, Split
 from bushel.records.index import load_index, load_keys
-from bushel.records.manifest import Manifest
 from bushel.records.record_roles import account_of
 from bushel.training.inputs.splits import Splits, sampled
 from bushel.training.options import Options, TaskName
 from bushel.transforms import apply_all, date_parts, decode_audio, decode_image, fit_audio, mel, resize
 
-__all__ = ["choose_inputs", "choose_target", "describe_inputs", "describe_target", "sound_inputs"]
+__all__ = ["choose_inputs", "choose_target", "describe_inputs", "describe_target", "find_target", "sound_inputs"]
 
 MOST_CLASSES = 10_000
 _DOUBTFUL = 10  # classes beyond which the other choice is offered
 LOOKED_AT = 5000  # records to sample for choosing kinds and fitting statistics
 _IMAGES_LOOKED_AT = 64
 _MOST_VALUES = 1000  # distinct values of a category
+_SCRIPTS_LOOKED_AT = 1000  # texts whose letters say whether words have spaces between them
 _FEW = 20  # distinct integers up to which they are categories, not amounts
 _LONGEST = 2048  # words of a text, tokens of a sequence, steps of a series
 _CUT = 0.01  # share of all words, tokens or steps that may be cut off without being asked for
@@ -53,8 +54,9 @@ _KEYS_COMPARED = 20
 _WIDEST = 100_000  # width up to which a sparse row is fed as a dense one
 
 
-def _label_of(schema: Schema, split: Split, manifest: Manifest | None, asked: str | None) -> str:
+def find_target(splits: Splits, asked: str | None) -> str:
     """The feature that is the label."""
+    split, schema, manifest = splits.train, splits.train.schema, splits.data.manifest
     if asked is not None and asked not in schema:
         raise MissingName("feature", asked, schema, where=split.paths[0])
     own = split.label if split.label in schema else None
@@ -69,7 +71,7 @@ def _label_of(schema: Schema, split: Split, manifest: Manifest | None, asked: st
 def choose_target(splits: Splits, *, label: str | None = None, task: TaskName | None = None) -> Target:
     """The target that the manifest declares, or else the one that the labels suggest."""
     schema, manifest = splits.train.schema, splits.data.manifest
-    name = _label_of(schema, splits.train, manifest, label)
+    name = find_target(splits, label)
     declared = manifest.label if manifest is not None and manifest.label and manifest.label.feature == name else None
     names = list(declared.names) if declared is not None else []
     # A build calls all integers classes; if they have no names, only their values can tell.
@@ -320,7 +322,7 @@ def _described(given: Input) -> str:
     if given.kind == "tokens":
         return f"tokens, up to {given.shape[0]:,} of {given.size:,} ids"
     if given.kind == "text":
-        return f"text, up to {given.length:,} words"
+        return f"text, up to {given.length:,} {given.unit}s"
     if given.kind == "sparse":
         return f"a sparse row of {sizes}"
     return f"{given.kind} of {sizes}" if given.kind == "series" else f"{given.kind}s of {sizes}"
@@ -478,7 +480,7 @@ def _add_text(choice: _Choice, name: str, feature: Feature) -> None:
     counts: dict[bytes, int] = {}
     for value in texts:
         counts[value] = counts.get(value, 0) + 1
-    words = np.mean([len(value.split()) for value in counts]) if counts else 0.0
+    words = float(np.mean([len(value.split()) for value in counts])) if counts else 0.0
     asked = choice.kinds.get(name)
     if len(counts) == 1 and asked is None:
         choice.leave_out(name, f"it is {_text_of(next(iter(counts)))!r} in every record of train")
@@ -487,13 +489,33 @@ def _add_text(choice: _Choice, name: str, feature: Feature) -> None:
     if asked == "category" or (is_category and asked is None):
         values = [value.decode(errors="replace") for value in sorted(counts, key=lambda v: (-counts[v], v))]
         choice.add(Input(name=name, kind="category", dtype="string", values=values))
-    elif words >= 2 or asked == "text":
-        lengths = np.array([len(value.split()) for value in texts])
+    elif (unit := _unit_of(list(counts), words)) is not None or asked == "text":
+        unit = unit or "word"
+        lengths = np.array([len(value.split()) if unit == "word" else len(_text(value)) for value in texts])
         length = choice.length_for(lengths)
-        cut = choice.note_cut(name, "words", lengths, length, of="texts looked at")
-        choice.add(Input(name=name, kind="text", dtype="string", length=length, cut=cut))
+        cut = choice.note_cut(name, f"{unit}s", lengths, length, of="texts looked at")
+        choice.add(Input(name=name, kind="text", dtype="string", unit=unit, length=length, cut=cut))
     else:
         choice.leave_out(name, f"{len(counts):,} of {len(texts):,} values are different, as with names and ids")
+
+
+def _unit_of(texts: list[bytes], words: float) -> Literal["word", "character"] | None:
+    """What texts are cut into: characters where most of them are of a script without spaces; None for no texts."""
+    joined = "".join(map(_text, texts[:_SCRIPTS_LOOKED_AT]))
+    letters = sum(letter.isalpha() for letter in joined)
+    if letters and len(_UNSPACED.findall(joined)) > letters / 2:
+        return "character" if letters >= 2 * min(len(texts), _SCRIPTS_LOOKED_AT) else None
+    return "word" if words >= 2 else None
+
+
+# Scripts that are written without spaces: Thai, Lao, Myanmar, Khmer, kana and Chinese characters.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
 
 
 def _text_of(value: bytes) -> str:

@@ -10,15 +10,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.errors import FileProblem
+from bushel.data.columns import BytesColumn
+from bushel.errors import FileProblem, MissingName
 from bushel.feeding.preparation import Problem, encode_labels, inputs_of
 from bushel.reading import Dataset, Feed, Order, Split, Workers, batches
 from bushel.reading.dataset import open as open_dataset
 from bushel.reading.order import permute
+from bushel.records.record_roles import account_of
 from bushel.storage import AnyPath
 from bushel.training.options import Options
 
-__all__ = ["Splits", "feature_rows", "feed_of", "open_splits", "rows_of", "sampled", "some_records", "spread"]
+__all__ = [
+    "Groups",
+    "Splits",
+    "feature_rows",
+    "feed_of",
+    "find_groups",
+    "open_splits",
+    "row_batches",
+    "rows_of",
+    "sampled",
+    "some_records",
+    "spread",
+]
 
 Array = NDArray[Any]
 
@@ -57,6 +71,40 @@ def open_splits(data: AnyPath | Iterable[AnyPath] | Dataset, *, seed: int) -> Sp
         if not len(split):
             raise FileProblem(opened.where, f"the {name} split has no records")
     return Splits(opened, train, val, test, tuple(notes))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The feature that says which records belong together, and why that is thought."""
+
+    name: str
+    why: str
+
+    def codes(self, split: Split) -> NDArray[np.int64]:
+        """The group of each record of a split, as a number."""
+        column: Any = split.values(self.name)
+        values = (
+            column.to_list() if isinstance(column, BytesColumn) else np.asarray(column).reshape(len(split), -1)[:, 0]
+        )
+        return np.unique(np.asarray(values), return_inverse=True)[1].reshape(-1)
+
+
+def find_groups(splits: Splits, asked: str | None) -> Groups | None:
+    """What the user or the build says, else a feature that is usual for groups; None if records stand alone."""
+    schema, manifest = splits.train.schema, splits.data.manifest
+    if asked == "none":
+        return None
+    if asked is not None:
+        if asked not in schema:
+            raise MissingName("feature", asked, schema, where=splits.train.paths[0])
+        return Groups(asked, "--group says so")
+    recipe = manifest.recipe if manifest is not None else {}
+    built = recipe.get("group") or ("series" if recipe.get("source", {}).get("kind") == "series" else None)
+    if built is not None and built in schema:
+        return Groups(built, "the build says so")
+    account = account_of(splits.train.paths, schema, manifest)
+    found = [name for name in account.of("group") if schema[name].required and schema[name].shape in ((), (1,))]
+    return Groups(found[0], account.roles[found[0]].why) if found else None
 
 
 def _first(data: Dataset, names: tuple[str, ...]) -> Split | None:
@@ -131,7 +179,7 @@ def rows_of(
     split: Split, problem: Problem, options: Options, *, most: int, augmentation: tuple[Any, ...] = ()
 ) -> tuple[dict[str, Array], Array]:
     """At most `most` rows from all over a split, as the model is fed them: each input as an array, and labels."""
-    parts = list(_some(split, problem, options, most, augmentation))
+    parts = list(row_batches(split, problem, options, most, augmentation))
     arrays = {name: np.concatenate([x[name] for x, _ in parts])[:most] for name in problem.preparation.names}
     return arrays, np.concatenate([labels for _, labels in parts])[:most]
 
@@ -146,13 +194,14 @@ def feature_rows(
     augmentation: tuple[Any, ...] = (),
 ) -> tuple[Array, Array]:
     """The same as rows of numbers, made batch by batch: of large images not all need to be kept."""
-    parts = [(make(x), labels) for x, labels in _some(split, problem, options, most, augmentation)]
+    parts = [(make(x), labels) for x, labels in row_batches(split, problem, options, most, augmentation)]
     return np.concatenate([x for x, _ in parts])[:most], np.concatenate([labels for _, labels in parts])[:most]
 
 
-def _some(
-    split: Split, problem: Problem, options: Options, most: int, augmentation: tuple[Any, ...]
+def row_batches(
+    split: Split, problem: Problem, options: Options, most: int, augmentation: tuple[Any, ...] = ()
 ) -> Iterator[tuple[dict[str, Array], Array]]:
+    """The same batch by batch; the last may go beyond `most`."""
     taken = 0
     with closing(feed_of(some_records(split, most), problem, options, augmentation=augmentation)) as feed:
         for batch in feed:

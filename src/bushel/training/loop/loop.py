@@ -1,4 +1,4 @@
-"""The loop over epochs, of neural networks and of gradient-boosted trees."""
+"""The loop over epochs of a neural network. Other models have loops that derive from it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.feeding.preparation import arrange, encode_labels, inputs_of
-from bushel.feeding.trees import Trees, save_trees
 from bushel.reading import Batch, Feed, Split
-from bushel.training.inputs.splits import feed_of, rows_of
+from bushel.training.inputs.splits import feed_of
 from bushel.training.loop.framework import Logs
 from bushel.training.predictions import Predictions
-from bushel.training.run_folder import MODEL, TREES, State, save_checkpoint
+from bushel.training.run_folder import MODEL, State, save_checkpoint
 from bushel.training.setup import Setup, unfreeze
-from bushel.training.tree_models import ROUNDS, Booster
 from bushel.training.verdict.metrics import metric_words, metrics, primary
 from bushel.training.verdict.verdict import Watch
 
-__all__ = ["Boosting", "Progress", "Training"]
+__all__ = ["Progress", "Training", "most_rows", "signed"]
 
 _PATIENCE_OF_RATE = 2  # epochs without a better loss before the schedule plateau lowers the rate
 _RATE_FACTOR = 0.3
-_VALUES = 200_000_000  # of all rows together that trees are fitted to
+_NOISE = 0.01  # share by which a loss must fall to count as falling
+_VALUES = 200_000_000  # of all rows together that trees or a linear model are fitted to
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,12 +50,14 @@ class Training:
     """A run in progress: what it works with, and its state."""
 
     setup: Setup
-    folder: Path
+    folder: Path | None  # None: nothing is kept
     watch: Watch
     logs: Logs
     state: State = field(default_factory=State)
     best: list[NDArray[Any]] | None = None
     initial: dict[str, NDArray[Any]] = field(default_factory=dict)  # trainable weights before the first step, by path
+    begun: list[NDArray[Any]] = field(default_factory=list)  # all variables before the first step
+    loss_error: float = 0.0  # the standard error of the last loss of the validation split
     tell: Callable[[Progress], None] = lambda _: None
     last: tuple[Any, NDArray[Any]] | None = None  # the last batch: its inputs and labels
     smoothed: ClassVar[int] = 75  # steps over which scores of epochs are averaged before the best is chosen
@@ -101,11 +102,17 @@ class Training:
 
     def save_model(self) -> None:
         """Write the model into the run's folder."""
+        assert self.folder is not None
         self.setup.learner.model.save(self.folder / MODEL)
 
     def predict(self, split: Split) -> Predictions:
         """What the model predicts for every record of a split."""
         return self.setup.learner.predictor.over(feed_of(split, self.setup.problem, self.setup.options))
+
+    def predict_best(self, split: Split) -> Predictions:
+        """The same with the weights of the best epoch."""
+        with self.best_weights():
+            return self.predict(split)
 
     def _epoch(self, feed: Feed, iterator: Any) -> None:
         total, state = len(feed), self.state
@@ -176,9 +183,10 @@ class Training:
             weights = self.setup.class_weights[found.labels]
             measured["loss"] = float(np.average(found.losses, weights=weights if weights.any() else None))
         self.watch.validated(found)
+        self.loss_error = float(found.losses.std() / math.sqrt(max(1, len(found))))
         row = {"epoch": state.epoch + 1, "step": state.step, **_means(state.sums)}
         row |= {f"val_{name}": value for name, value in measured.items()}
-        row |= {"learning_rate": self._rate(), "samples_per_second": rate, "waiting": waiting}
+        row |= {**self._pace(), "samples_per_second": rate, "waiting": waiting}
         if (norm := self._gradient_norm()) is not None:
             row["gradient_norm"] = norm
         state.history.append(row)
@@ -217,11 +225,27 @@ class Training:
         state.stale += 1
         if self.setup.options.schedule == "plateau" and state.stale % _PATIENCE_OF_RATE == 0:
             self.setup.learner.model.optimizer.learning_rate.assign(self._rate() * _RATE_FACTOR)
-        if self.setup.options.early_stopping is not None and state.stale >= self.setup.options.early_stopping:
+        patience = self.setup.options.early_stopping
+        if patience is not None and state.stale >= patience and not self._is_improving(patience):
             score = metric_words(primary(self.setup.target).name)
             no_better = f"no better {score} or loss of the validation split in {state.stale} epochs"
             state.stopped = f"{no_better}; the best was epoch {state.best_epoch}"
             state.is_over = True
+
+    def _is_improving(self, patience: int) -> bool:
+        """Whether the loss of train still falls by more than noise, and that of the validation split has not risen.
+
+        Some models stand still on the validation split for long before they find what they learn of train.
+        """
+        half = max(2, patience // 2)
+        losses = [float(row["loss"]) for row in self.state.history[-2 * half :]]
+        if len(losses) < 2 * half or self.state.best_loss is None:
+            return False
+        before, after = np.array(losses[:half]), np.array(losses[half:])
+        noise = math.sqrt((before.var(ddof=1) + after.var(ddof=1)) / half)
+        is_falling = before.mean() - after.mean() > max(2 * noise, _NOISE * abs(float(before.mean())))
+        recent = float(np.mean([row["val_loss"] for row in self.state.history[-half:]]))
+        return bool(is_falling and recent <= self.state.best_loss + self.loss_error)
 
     @property
     def is_perfect(self) -> bool:
@@ -258,8 +282,8 @@ class Training:
         is measured on the same records, the loss comes first: the best of many scores is partly luck then, too.
         """
         rows, score = self._recent(epoch), primary(self.setup.target)
-        scores = [_signed(row[f"val_{score.name}"], 1 if score.is_more_better else -1) for row in rows]
-        first, second = sum(scores) / len(scores), _signed(rows[-1]["val_loss"], -1)
+        scores = [signed(row[f"val_{score.name}"], 1 if score.is_more_better else -1) for row in rows]
+        first, second = sum(scores) / len(scores), signed(rows[-1]["val_loss"], -1)
         return (first, second) if self.setup.splits.test is not None else (second, scores[-1])
 
     def _keep_weights(self) -> None:
@@ -273,8 +297,14 @@ class Training:
     def _rate(self) -> float:
         return float(np.asarray(self.setup.learner.model.optimizer.learning_rate))
 
+    def _pace(self) -> dict[str, float]:
+        """How far the steps of this epoch went, for the history."""
+        return {"learning_rate": self._rate()}
+
     def checkpoint(self) -> None:
         """Write what is needed to continue from here."""
+        if self.folder is None:
+            return
         begun = time.perf_counter()
         self.state.watched = self.watch.to_json()
         save_checkpoint(self.folder, self.setup.learner.model, self.state, self.best)
@@ -285,7 +315,7 @@ class Training:
             self.state.seconds[name] = self.state.seconds.get(name, 0.0) + value
 
 
-def _signed(value: float | None, sign: int) -> float:
+def signed(value: float | None, sign: int) -> float:
     """A score of which more is better; a checkpoint holds None for what is not a number."""
     return -math.inf if value is None or math.isnan(value) else sign * value
 
@@ -295,78 +325,9 @@ def _means(sums: dict[str, float]) -> dict[str, float]:
     return {name: value / rows for name, value in sums.items() if name not in ("rows", "steps")}
 
 
-@dataclass
-class Boosting(Training):
-    """A run of trees. It takes seconds to minutes, and keeps no checkpoints."""
-
-    best_trees: Trees | None = None
-    smoothed: ClassVar[int] = 1  # what trees score rises and falls little
-
-    def run(self) -> None:
-        """Add rounds until the last epoch, or until neither score nor loss of the validation split improves."""
-        setup, booster, begun = self.setup, self._booster, time.perf_counter()
-        arrays, labels = rows_of(setup.splits.train, setup.problem, setup.options, most=self._most_rows())
-        self.watch.look(arrays)
-        rows = booster.begin(arrays, labels)
-        self._add_seconds(reading=time.perf_counter() - begun)
-        weights = None if setup.class_weights is None else setup.class_weights[labels]
-        while not self.state.is_over:
-            self._rounds(rows, labels, weights)
-        self.state.is_over = True
-
-    @contextmanager
-    def best_weights(self) -> Iterator[None]:
-        """Use the rounds up to the best epoch."""
-        self.use_best()
-        yield
-
-    @property
-    def moved(self) -> None:
-        """Trees have no weights that move."""
-
-    def use_best(self) -> None:
-        """Keep the rounds up to the best epoch."""
-        self._booster.model = self.best_trees
-
-    def save_model(self) -> None:
-        """Write the trees into the run's folder."""
-        save_trees(self._booster.model, self.folder / TREES)
-
-    @property
-    def _booster(self) -> Booster:
-        assert isinstance(self.setup.learner, Booster)
-        return self.setup.learner
-
-    def _most_rows(self) -> int:
-        width = sum(int(np.prod([size or 1 for size in given.shape])) for given in self.setup.problem.inputs)
-        most, records = max(1, _VALUES // max(1, width)), len(self.setup.splits.train)
-        if most < records:
-            self.setup.notes.append(f"the trees are fitted to {most:,} of the {records:,} records of train")
-        return most
-
-    def _rounds(
-        self, rows: NDArray[np.float64], labels: NDArray[np.int64], weights: NDArray[np.float32] | None
-    ) -> None:
-        state, booster, begun = self.state, self._booster, time.perf_counter()
-        booster.boost(rows, labels, weights, rounds=ROUNDS * (state.epoch + 1))
-        took = time.perf_counter() - begun
-        self._add_seconds(training=took)
-        state.step += ROUNDS
-        state.sums = {"rows": float(len(rows)), "steps": float(ROUNDS), **self._of_train(rows, labels)}
-        self._validate(len(rows) * ROUNDS / max(took, 1e-9), 0.0)
-
-    def _of_train(self, rows: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[str, float]:
-        """Loss and metrics of the records that trees learn from, as sums."""
-        booster, target = self._booster, self.setup.target
-        outputs = booster.predictor.answers(booster.model.forest.scores(rows))
-        measured = metrics(target, Predictions.of(target, labels, outputs))
-        return {name: value * len(rows) for name, value in measured.items() if name in ("loss", "accuracy", "mae")}
-
-    def _keep_weights(self) -> None:
-        self.best_trees = self._booster.model
-
-    def _rate(self) -> float:
-        return self._booster.compiled.learning_rate
-
-    def checkpoint(self) -> None:
-        """There is nothing to continue from."""
+def most_rows(setup: Setup, width: int, said: str) -> int:
+    """How many rows are fitted at once; a note says so if these are not all."""
+    most, records = max(1, _VALUES // max(1, width)), len(setup.splits.train)
+    if most < records:
+        setup.notes.append(f"{said} fitted to {most:,} of the {records:,} records of train")
+    return most

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from bushel.feeding.preparation import Input, Preparation, Target, probabilities
 from bushel.training.inputs.splits import feature_rows, spread
+from bushel.training.linear_models import one_thread, solve
 from bushel.training.predictions import Predictions
 from bushel.training.setup import Setup
 from bushel.training.verdict.metrics import auc, primary
@@ -29,9 +29,9 @@ _STEPS = 16
 _CATEGORIES = 50
 _STRENGTHS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # penalties to try, from strong to weak
 _LARGE = 10_000_000  # multiplications per step beyond which fewer penalties are tried
-_ITERATIONS = 80
 _FEW_ROWS = 1000  # rows up to which the penalty is chosen on all fifths
-_KEPT = 10  # moves that the minimiser remembers
+_NEAR_ROWS = 1500  # records of train, and of those that judge, that are compared with each other
+_NEIGHBOURS = 9
 _LEAST_JUDGED = 30  # records that each split needs for a comparison
 
 
@@ -49,6 +49,21 @@ class Baselines:
     held: tuple[Array, Array] | None = None
     drift: float | None = None
     contradicting: float = 0.0  # share of records of train whose inputs another has with another label
+    rows: tuple[Array, Array] | None = None  # numbers of each record of train, and of those that judge
+    train_labels: Array | None = None
+
+    def ask_neighbours(self, target: Target) -> tuple[NDArray[np.int64], Array]:
+        """What the nearest records of train say of some that judge: their numbers, and the answers."""
+        assert self.rows is not None
+        assert self.train_labels is not None
+        learned, asked = (spread(len(part), _NEAR_ROWS) for part in self.rows)
+        mean, std = _moments(self.rows[0])
+        train, judged = ((part[some] - mean) / std for part, some in zip(self.rows, (learned, asked), strict=True))
+        apart = (judged**2).sum(axis=1)[:, None] + (train**2).sum(axis=1) - 2 * judged @ train.T
+        nearest = np.argsort(apart, axis=1, kind="stable")[:, :_NEIGHBOURS]
+        labels = self.train_labels[learned][nearest]
+        hot = np.eye(len(target.classes))[labels] if target.is_classes else labels
+        return asked, hot.mean(axis=1)
 
 
 def baseline_words(name: str, target: Target) -> str:
@@ -59,23 +74,18 @@ def baseline_words(name: str, target: Target) -> str:
     return f"always predicting {answer.get(target.kind, 'the most common class')}"
 
 
-def fit_baselines(setup: Setup) -> Baselines:
+def fit_baselines(setup: Setup, linear: Predictions | None = None) -> Baselines:
     """Fit the baselines to the train split, and predict the records that judge the model.
 
-    The linear models are fitted in one thread: threads that share small products wait for each other, which took twenty
-    times the processor time on busy cores.
+    `linear` is what the linear model predicts for these; without it, as with trees that need no framework, one is
+    fitted to a few numbers of each record. Such models are fitted in one thread: threads that share small products
+    wait for each other, which took twenty times the processor time on busy cores.
     """
-    with _one_thread():
-        return _fit_baselines(setup)
-
-
-def _one_thread() -> contextlib.AbstractContextManager[Any]:
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return contextlib.nullcontext()
-    limits: contextlib.AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
-    return limits
+    with one_thread():
+        found = _fit_baselines(setup)
+    if linear is not None:
+        found.outputs["linear"] = linear.outputs[found.numbers]
+    return found
 
 
 def _fit_baselines(setup: Setup) -> Baselines:
@@ -100,6 +110,8 @@ def _fit_baselines(setup: Setup) -> Baselines:
         held=linear.held,
         drift=_drift(*_of_equal_shares(target, (features, labels), (judged, truth))),
         contradicting=_contradicting(features, labels) if target.is_classes else 0.0,
+        rows=(features, judged),
+        train_labels=labels,
     )
 
 
@@ -185,23 +197,23 @@ def _fit_linear(target: Target, features: Array, labels: Array, strengths: Seque
     if features.size * max(1, target.outputs) > _LARGE:
         strengths = strengths[1:4] or strengths
     mean, std = _moments(features)
-    x = _with_ones((features - mean) / std)
+    x = (features - mean) / std
     y = labels if not target.is_classes else np.eye(len(target.classes))[labels]
     y = y.astype(np.float64).reshape(len(x), -1)
     weights = _row_weights(target, labels)
     folds = _folds(len(x))
     best, chosen, held = np.inf, strengths[0], None
-    starts = [np.zeros((x.shape[1], y.shape[1]))] * max(1, len(folds))
+    starts = [np.zeros((x.shape[1] + 1, y.shape[1]))] * max(1, len(folds))
     for strength in strengths if folds else ():
         answers = []
         for number, out in enumerate(folds):
-            starts[number] = _fit(target, x[~out], y[~out], weights[~out], strength, starts[number])
-            answers.append((labels[out], _answers(target, x[out] @ starts[number]), weights[out]))
+            starts[number] = solve(target, x[~out], y[~out], weights[~out], penalty=strength, start=starts[number])
+            answers.append((labels[out], _answers(target, _with_ones(x[out]) @ starts[number]), weights[out]))
         truth, answer, weight = (np.concatenate(parts) for parts in zip(*answers, strict=True))
         loss = float(np.average(_losses(target, truth, answer), weights=weight))
         if loss < best:
             best, chosen, held = loss, strength, (truth, answer)
-    return _Linear(_fit(target, x, y, weights, chosen, starts[0]), mean, std, held)
+    return _Linear(solve(target, x, y, weights, penalty=chosen, start=starts[0]), mean, std, held)
 
 
 def _folds(rows: int) -> list[NDArray[np.bool_]]:
@@ -236,80 +248,6 @@ def _answers(target: Target, scores: Array) -> Array:
     if target.kind == "regression":
         return np.asarray(scores, np.float32)
     return probabilities("multi_label" if target.kind == "multi_label" else "multi_class", scores, "logits")
-
-
-def _fit(target: Target, x: Array, y: Array, weights: Array, strength: float, start: Array) -> Array:
-    """The weights with the least loss, with a penalty on all but the constant."""
-    if target.kind == "regression":
-        return _ridge(x, y, strength)
-    total = weights.sum()
-    is_penalised = np.ones((x.shape[1], 1))
-    is_penalised[-1] = 0.0
-
-    def loss(flat: Array) -> tuple[float, Array]:
-        found = flat.reshape(start.shape)
-        scores = np.clip(x @ found, -500, 500)
-        if target.kind == "multi_label":
-            shares = 1 / (1 + np.exp(-scores))
-            each = np.logaddexp(0, scores) - y * scores
-        else:
-            log_shares = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-            shares, each = np.exp(log_shares), -y * log_shares
-        value = float((weights * each.sum(axis=1)).sum() / total + strength / 2 * (is_penalised * found**2).sum())
-        slope = x.T @ (weights[:, None] * (shares - y)) / total + strength * is_penalised * found
-        return value, slope.reshape(-1)
-
-    return _minimise(loss, start.reshape(-1)).reshape(start.shape)
-
-
-def _minimise(loss: Callable[[Array], tuple[float, Array]], point: Array) -> Array:
-    """The minimum of a smooth convex function, by L-BFGS."""
-    value, slope = loss(point)
-    moves: list[tuple[Array, Array]] = []
-    for _ in range(_ITERATIONS):
-        direction = -_by_curvature(slope, moves)
-        down = float(slope @ direction)
-        size = 1.0 if moves else 1.0 / max(1.0, float(np.linalg.norm(slope)))
-        for _ in range(20):
-            new_value, new_slope = loss(point + size * direction)
-            if new_value <= value + 1e-4 * size * down:
-                break
-            size /= 2
-        else:
-            return point
-        step, change = size * direction, new_slope - slope
-        if step @ change > 1e-12:
-            moves = [*moves[1 - _KEPT :], (step, change)]
-        gained, point, value, slope = value - new_value, point + step, new_value, new_slope
-        if gained <= 1e-7 * max(1.0, abs(value)):
-            break
-    return point
-
-
-def _by_curvature(slope: Array, moves: list[tuple[Array, Array]]) -> Array:
-    """The slope divided by the curvature seen in the last moves."""
-    out, shares = slope.copy(), []
-    for step, change in reversed(moves):
-        shares.append(float(step @ out) / float(step @ change))
-        out -= shares[-1] * change
-    if moves:
-        step, change = moves[-1]
-        out *= float(step @ change) / float(change @ change)
-    for (step, change), share in zip(moves, reversed(shares), strict=True):
-        out += (share - float(change @ out) / float(step @ change)) * step
-    return out
-
-
-def _ridge(x: Array, y: Array, strength: float) -> Array:
-    """Solved in the smaller of the two spaces: features, or rows."""
-    middle, centre = x[:, :-1].mean(axis=0), y.mean(axis=0)  # centred, so that the constant needs no penalty
-    inner, rest = x[:, :-1] - middle, y - centre
-    rows, width = inner.shape
-    if width <= rows:
-        found = np.linalg.solve(inner.T @ inner + strength * rows * np.eye(width), inner.T @ rest)
-    else:
-        found = inner.T @ np.linalg.solve(inner @ inner.T + strength * rows * np.eye(rows), rest)
-    return np.concatenate([found, (centre - middle @ found)[None]])
 
 
 def _image(_: Input, x: Array) -> Array:

@@ -221,16 +221,29 @@ class Interval:
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
-def bootstrap(measure: Measure, rows: int, *, seed: int = 0, draws: int = 400) -> Interval:
-    """The value over all records, and its 95 % bootstrap interval."""
+def bootstrap(measure: Measure, rows: int, *, seed: int = 0, draws: int = 400, groups: Array | None = None) -> Interval:
+    """The value over all records, and its 95 % bootstrap interval. With `groups`, whole groups are drawn."""
     generator = np.random.default_rng(seed)
     everything = np.arange(rows)
     base = everything if rows <= _MOST_ROWS else generator.permutation(rows)[:_MOST_ROWS]
-    found = np.array([measure(base[generator.integers(0, len(base), len(base))]) for _ in range(draws)])
+    members = None if groups is None else _members(groups[base], base)
+
+    def draw() -> Array:
+        if members is None:
+            return base[generator.integers(0, len(base), len(base))]
+        return np.concatenate([members[at] for at in generator.integers(0, len(members), len(members))])
+
+    found = np.array([measure(draw()) for _ in range(draws)])
     if np.isnan(found).all():
         return Interval(math.nan, math.nan, math.nan)
     low, high = np.nanpercentile(found, [2.5, 97.5])
     return Interval(measure(everything), float(low), float(high))
+
+
+def _members(groups: Array, rows: Array) -> list[Array]:
+    """The rows of each group."""
+    order = np.argsort(groups, kind="stable")
+    return np.split(rows[order], np.flatnonzero(np.diff(groups[order])) + 1)
 
 
 def wilson(hits: int, of: int) -> Interval:

@@ -19,7 +19,8 @@ from bushel.reading import Report
 from bushel.training.options import Options
 from bushel.training.predictions import Predictions
 from bushel.training.verdict.baselines import Baselines, baseline_words, constant_outputs
-from bushel.training.verdict.metrics import Interval, Metric, bootstrap, measure_of, metric_words, primary, wilson
+from bushel.training.verdict.intervals import score_interval
+from bushel.training.verdict.metrics import Interval, Metric, bootstrap, measure_of, metric_words, primary
 
 __all__ = ["Verdict", "Watch", "add_scores", "blocked", "facts_so_far", "judge", "run_findings"]
 
@@ -52,36 +53,43 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(
-    target: Target, found: Predictions, baselines: Baselines, *, seed: int, moved: float | None = None
+    target: Target,
+    found: Predictions,
+    baselines: Baselines,
+    *,
+    seed: int,
+    moved: float | None = None,
+    is_linear: bool = False,
+    groups: Array | None = None,
 ) -> Verdict:
     """Compare the model with the baselines on the same records; the causes are added later.
 
     `moved` is how far training moved the weights. A model that it left where they were did not learn, however good
-    they are.
+    they are. `is_linear` says that it is the linear model itself. `groups` are codes of what records belong to.
     """
     metric = primary(target)
     sign = 1.0 if metric.is_more_better else -1.0
-    score = bootstrap(metric.of(found.labels, found.outputs), len(found), seed=seed, draws=metric.draws)
-    if metric.name == "accuracy":
-        score = wilson(int((found.outputs.argmax(axis=1) == found.labels).sum()), len(found))
+    score = score_interval(metric, found.labels, found.outputs, groups=groups, seed=seed)
     numbers = baselines.numbers
     same = metric.of(found.labels[numbers], found.outputs[numbers])
+    own = None if groups is None else groups[numbers]
     scores, advantages = {}, {}
     for name, outputs in baselines.outputs.items():
         if name == "augmented":
             continue
         theirs = metric.of(baselines.labels, outputs)
-        scores[name] = bootstrap(theirs, len(numbers), seed=seed, draws=metric.draws).to_json()
+        scores[name] = score_interval(metric, baselines.labels, outputs, groups=own, seed=seed).to_json()
 
         def gain(drawn: NDArray[Any], theirs: Any = theirs) -> float:
             return sign * (same(drawn) - float(theirs(drawn)))
 
-        advantages[name] = bootstrap(gain, len(numbers), seed=seed, draws=metric.draws)
+        advantages[name] = bootstrap(gain, len(numbers), seed=seed, draws=metric.draws, groups=own)
     unclear = _is_unclear(metric, len(numbers), advantages["constant"], scores["constant"]["value"])
     is_still = moved is not None and moved < _STILL
     learned = advantages["constant"].low > 0 and not unclear and not is_still
     head = f"{metric_words(metric.name)} {_shown(score)} on {count_of_records(len(found))}"
-    compared = [_compared(gain, baseline_words(name, target)) for name, gain in advantages.items()]
+    others = {name: gain for name, gain in advantages.items() if not (is_linear and name == "linear")}
+    compared = [_compared(gain, baseline_words(name, target)) for name, gain in others.items()]
     return Verdict(
         learned=learned,
         unclear=unclear,
@@ -158,6 +166,13 @@ def add_scores(facts: RunFacts, target: Target, verdict: Verdict, baselines: Bas
     facts.drift, facts.contradicting = baselines.drift, baselines.contradicting
     facts.held_low = _held_low(target, baselines, sign)
     facts.is_below_linear = verdict.advantages["linear"]["high"] < 0
+    if facts.has_failed and baselines.rows is not None:
+        asked, answers = baselines.ask_neighbours(target)
+        near, guess = (
+            metric.of(baselines.labels[asked], out) for out in (answers, baselines.outputs["constant"][asked])
+        )
+        gain = bootstrap(lambda drawn: sign * (near(drawn) - guess(drawn)), len(asked), draws=min(metric.draws, 200))
+        facts.neighbours_low, facts.neighbours_score = gain.low, sign * near(np.arange(len(asked)))
     return facts
 
 
