@@ -249,14 +249,6 @@ CASES = [
         + "model = keras.Sequential([keras.layers.Dropout(0.5), keras.layers.Dense(5)])\n"
         + "def step(x):\n    with tf.GradientTape() as tape:\n        return model(x)  # <-\n",
     ),
-    (
-        "adapt in map",
-        "PIP047",
-        "reviews",
-        "import keras\nimport tensorflow as tf\nwords = keras.layers.TextVectorization()\n"
-        "def f(text):\n    words.adapt(text)  # <-\n    return words(text)\n"
-        "train = tf.data.TFRecordDataset('reviews/train-00000-of-00001.tfrecord').map(f)\n",
-    ),
     ("S28", "PIP048", "sensors", "import keras\nlayer = keras.layers.Normalization()  # <-\n"),
     (
         "S26",
@@ -296,12 +288,6 @@ CASES = [
         "sensors",
         "from sklearn.model_selection import train_test_split\nx = scaler.fit_transform(x)  # <-\n"
         "a, b = train_test_split(x)\n",
-    ),
-    (
-        "dense",
-        "PIP065",
-        "sensors",
-        "import tensorflow as tf\nrows = tfidf.toarray()  # <-\nwith tf.io.TFRecordWriter('a') as writer:\n    pass\n",
     ),
     (
         "written in the loop",
@@ -363,17 +349,6 @@ CASES = [
         + "    mask = tf.io.decode_png(row['mask'])\n"
         + "    return tf.image.random_flip_left_right(image), mask  # <-\n"
         + "SPEC['mask'] = tf.io.FixedLenFeature([], tf.string)\ntrain = records.map(parse, AUTO).batch(8)\n",
-    ),
-    (
-        "brightness",
-        "PIP034",
-        "photos",
-        PHOTOS
-        + PARSE
-        + "    image = tf.cast(image, tf.float32) / 255.0\n"
-        + "    image = tf.image.random_brightness(image, 0.4)  # <-\n"
-        + "    return image, row['label']\ntrain = records.map(parse, AUTO).batch(8)\n"
-        + "keras.Sequential([keras.layers.Flatten()]).fit(train)\n",
     ),
     (
         "all black",
@@ -492,7 +467,6 @@ CASES = [
         + "    return tf.image.resize(image, [32, 32]), row['label']  # <-\ntrain = records.map(parse, AUTO).batch(8)\n"
         + "keras.Sequential([keras.layers.Conv2D(8, 3)]).fit(train)\n",
     ),
-    ("keep_prob", "PIP038", "sensors", SENSORS + "keras.layers.Dropout(0.9)  # <-\n"),
     (
         "shapes",
         "PIP052",
@@ -689,7 +663,7 @@ def applied(code: str, found: Finding) -> str:
 
 
 # What to do about these takes more than an edit of the statement: help says it in words.
-IN_WORDS = {"PIP007", "PIP017", "PIP021", "PIP047", "PIP048", "PIP049", "PIP064", "PIP065", "PIP066", "PIP072"}
+IN_WORDS = {"PIP007", "PIP017", "PIP021", "PIP048", "PIP049", "PIP064", "PIP066", "PIP072"}
 IN_WORDS |= {f"PIP0{number}" for number in (18, 19, *range(31, 36), *range(37, 40), *range(52, 60), 67, 68, 69, 74, 75)}
 
 

@@ -136,7 +136,7 @@ CASES = {
         "x[:, 5:]",
     ),
     "unfrozen without compile": Case(
-        "EXE063",
+        "PIP057",
         FITTED + "model.layers[0].trainable = False\nmodel.compile('adam', 'binary_crossentropy')\nmodel.fit(x, y)\n"
         "model.layers[0].trainable = True\nmodel.fit(x, y)  # <-\n",
         "trainable = True\n",
@@ -221,6 +221,12 @@ CASES = {
         "a * 1.0",
         "a / 100",
     ),
+    "predictions for data that is not scaled": Case(
+        "PIP067",
+        FITTED + "model.fit(x / 100, y)\nnew = random.normal(size=(64, 6))\nprint(model.predict(new))  # <-\n",
+        "predict(new)",
+        "predict(new / 100)",
+    ),
     "each part by its own statistics": Case(
         "PIP067",
         FITTED + "table = x * [1, 5, 20, 2, 9, 3] + 4\ntrain, val = table[:400], table[400:]\n"
@@ -271,6 +277,39 @@ CASES = {
         "    print(accuracy.result())\n    accuracy.reset_state()\n",
         "    for rows, labels in val:\n",
         "    accuracy.reset_state()\n    for rows, labels in val:\n",
+    ),
+    "a rate at which nothing is learned": Case(
+        "EXE041",
+        START + "model = net()\nmodel.compile(keras.optimizers.SGD(1e-6), 'binary_crossentropy')  # <-\n"
+        "model.fit(x, y)\n",
+        "SGD(1e-6)",
+        "SGD(0.1)",
+    ),
+    "outputs in a column less labels in a row": Case(
+        "EXE049",
+        START + "model, optimizer = net(activation=None), keras.optimizers.Adam()\n"
+        "for rows, labels in tf.data.Dataset.from_tensor_slices((x, x.sum(axis=1))).batch(32):\n"
+        "    with tf.GradientTape() as tape:\n"
+        "        value = tf.reduce_mean((model(rows, training=True) - labels) ** 2)  # <-\n"
+        "    found = tape.gradient(value, model.trainable_weights)\n"
+        "    optimizer.apply_gradients(zip(found, model.trainable_weights))\n",
+        "- labels)",
+        "- labels[:, None])",
+    ),
+    "records that meet in a custom loop": Case(
+        "EXE049",
+        START + "class Centre(keras.layers.Layer):\n    def call(self, given):\n"
+        "        return given - tf.reduce_mean(given, axis=0)  # <-\n"
+        "x = x + (np.arange(512) % 8)[:, None]\n"
+        "model = keras.Sequential([keras.Input((6,)), Centre(), keras.layers.Dense(1)])\n"
+        "optimizer, loss = keras.optimizers.Adam(), keras.losses.MeanSquaredError()\n"
+        "for rows, labels in tf.data.Dataset.from_tensor_slices((x.astype('float32'), x.sum(axis=1))).batch(32):\n"
+        "    with tf.GradientTape() as tape:\n"
+        "        value = loss(labels[:, None], model(rows, training=True))\n"
+        "    found = tape.gradient(value, model.trainable_weights)\n"
+        "    optimizer.apply_gradients(zip(found, model.trainable_weights))\n",
+        "axis=0)",
+        "axis=1, keepdims=True)",
     ),
     "one column of billions": Case(
         "EXE070", FITTED + "x[:, 2] *= 3e9  # <-\nmodel.fit(x, y)\n", "x[:, 2] *= 3e9", "x[:, 2] *= 2"
@@ -398,6 +437,7 @@ def test_records_that_two_objects_of_a_class_give_are_compared(tmp_path: Path) -
 
 def test_every_rule_that_a_run_answers_has_a_real_run() -> None:
     here = Path(__file__).parent
-    texts = [path.read_text() for path in (here / "run_scripts" / "faults.py", here / "test_execution.py")]
+    names = ("run_scripts/faults.py", "test_execution.py", "test_traced_records.py")
+    texts = [(here / name).read_text() for name in names]
     named = set(re.findall(r"\b(?:EXE|PIP)\d{3}\b", "\n".join(texts))) | {case.rule for case in CASES.values()}
     assert {rule.id for rule in all_rules() if rule.subject == "execution" or rule.is_seen} <= named

@@ -42,6 +42,7 @@ from bushel.checking.findings import (
     without_silenced,
 )
 from bushel.checking.findings import select as select_rules
+from bushel.checking.program import FollowedStep
 from bushel.data.tf_descriptions import read_pbtxt
 from bushel.errors import BushelError, FileProblem
 from bushel.parallel import Ahead, Crew, SharedFolder, Stopwatch, Timing, available_cores
@@ -335,6 +336,7 @@ class _Checks:
         if parsed is not None:
             self.script = follow(parsed, self.data)
             self.checked["not_followed"] = self.script.not_followed
+            self.checked["followed"] = _followed(self.script.steps())
             if self.data is not None:
                 self.data.plan = self.script.plan(self.plan)
 
@@ -396,9 +398,11 @@ class _Checks:
     def run_script(self, script: AnyPath, args: str, seconds: float | None) -> None:
         """Run the script for a few batches."""
         from bushel.checking.running import ExecutionLimits, run_script
+        from bushel.checking.running.followed_steps import steps_of
 
         limits = ExecutionLimits() if seconds is None else ExecutionLimits(seconds=seconds)
         self.execution = run_script(Path(script), self.data, args=args, limits=limits, folders=self.folders)
+        self.checked["followed"] = _followed(steps_of(self.execution))
         self.checked["run"] = self.execution.summary()
         self.checked["replaced"] = self.execution.notes()
 
@@ -446,6 +450,12 @@ class _Checks:
                 self.findings += next(found) if rule.id in beside else _findings_of(rule, subjects[rule.subject])
         for rule in self.rules if self.execution is not None else ():
             self.findings += rule.run_seen(self.execution)
+
+
+def _followed(steps: list[FollowedStep]) -> dict[str, Any]:
+    """How much of a script was followed, as JSON."""
+    lost = [str(step) for step in steps if step.problem]
+    return {"steps": len(steps) - len(lost), "of": len(steps), "not_understood": lost}
 
 
 def _findings_of(rule: Rule, subject: Any) -> list[Finding]:

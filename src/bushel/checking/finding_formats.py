@@ -204,7 +204,13 @@ def summary(findings: list[Finding], checked: dict[str, Any]) -> str:
         looked.append(str(checked["script"]))
     if checked.get("model"):
         looked.append(str(checked["model"]))
-    text = f"{', '.join(said) or 'nothing found'} in {', '.join(looked) or 'what was given'}"
+    followed = checked.get("followed") or {"not_understood": []}
+    lost = followed["not_understood"]
+    part = f"followed {followed['steps']} of {count_of_things(followed['of'], 'step')}" if lost else ""
+    text = f"{', '.join(said) or part or 'nothing found'} in {', '.join(looked) or 'what was given'}"
+    if lost:
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        text += f"{f'; {part}' if said else ''}; not understood: {', '.join(lost[:3])}{more}"
     quiet = checked.get("suppressed", 0) + checked.get("baseline", 0)
     if quiet:
         text += f"; {checked['suppressed']} suppressed and {checked['baseline']} in the baseline are not shown"

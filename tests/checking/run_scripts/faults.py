@@ -67,7 +67,7 @@ FAULTS = [
     Fault("weights_left_out", "custom_loop", "    grads = tape.gradient(loss_value, model.trainable_weights)\n    optimizer.apply_gradients(zip(grads, model.trainable_weights))", "    weights = model.layers[0].trainable_weights\n    grads = tape.gradient(loss_value, weights)  # <-\n    optimizer.apply_gradients(zip(grads, weights))", "EXE039"),
     Fault("iterator_used_up", "custom_loop", 'for epoch in range(epochs):\n    print(f"\\nStart of epoch {epoch}")\n    start_time = time.time()\n    for step, (x_batch_train, y_batch_train) in enumerate(train_ds):\n', "batches = iter(train_ds)  # <-\nfor epoch in range(epochs):\n    start_time = time.time()\n    for step in range(15):\n        x_batch_train, y_batch_train = next(batches)\n", "PIP019"),
     Fault("softmax_over_records", "custom_loop", "    layers.Dense(5),\n", "    layers.Dense(5),\n    layers.Softmax(axis=0),  # <-\n", "PIP044"),
-    Fault("written_again", "writes_first", '    with tf.io.TFRecordWriter(os.path.join(OUT, f"{name}.tfrecord")) as w:\n        for i in rows:\n', '    for i in rows:\n        with tf.io.TFRecordWriter(os.path.join(OUT, f"{name}.tfrecord")) as w:  # <-\n', "EXE015"),
+    Fault("written_again", "writes_first", '    with tf.io.TFRecordWriter(os.path.join(OUT, f"{name}.tfrecord")) as w:\n        for i in rows:\n', '    for i in rows:\n        with tf.io.TFRecordWriter(os.path.join(OUT, f"{name}.tfrecord")) as w:  # <-\n', "PIP066"),
 ]
 
 FAULTS = [fault for fault in FAULTS if fault.rules]

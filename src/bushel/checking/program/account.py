@@ -47,6 +47,28 @@ class DeliveredPart(msgspec.Struct, frozen=True, kw_only=True):
     columns: list[DeliveredColumn] = []  # of tables; empty for images, texts and sequences
 
 
+class FollowedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a program does with data or a model; `problem` says why it was not followed."""
+
+    what: str
+    line: int | None = None
+    problem: str = ""
+
+    def __str__(self) -> str:
+        where = f" in line {self.line}" if self.line is not None else ""
+        return f"{self.what}{where}" + (f" ({self.problem})" if self.problem else "")
+
+
+class TriedOptimizer(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean loss over some real batches after some steps, with the script's optimizer and with a reference."""
+
+    steps: int
+    begin: float
+    end: float
+    end_with_adam: float
+    rate_with_adam: float
+
+
 class DeliveredData(msgspec.Struct, frozen=True, kw_only=True):
     """What a model is trained or measured on, as measured over `rows` rows: all of them if it is `complete`."""
 

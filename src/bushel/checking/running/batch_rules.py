@@ -145,6 +145,7 @@ def records_dropped(run: Execution) -> Iterator[Finding]:
     Fix: do not drop the remainder of data that is evaluated, and remove what was there for a quick try.
     Ignore: where a part is meant to be left out.
     """
+    yield from _files_not_read(run)
     for role, look in run.data_of("train", "val"):
         chain, total = run.chain(look), _records_in(run, look)
         if not look.get("complete") or not total:
@@ -176,15 +177,31 @@ def records_dropped(run: Execution) -> Iterator[Finding]:
             )
 
 
-@rule("EXE015", "records-overwritten", needs="execution", rank=20)
-def records_overwritten(run: Execution) -> Iterator[Finding]:
-    """A file of records that is opened again in each iteration of a loop.
+def _files_not_read(run: Execution) -> Iterator[Finding]:
+    """Files of a split of which others are read, and that no pipeline names."""
+    by_name = {str(file.path.resolve()): file for file in (run.data.files if run.data is not None else ())}
+    readers = [link for link in run.links.values() if set(link["files"]) & set(by_name)]
+    read = {name for link in readers for name in link["files"]} & set(by_name)
+    if not run.is_whole or run.has_stand_ins or not read:
+        return
+    for split in sorted({by_name[name].split for name in read}):
+        names = [name for name, file in by_name.items() if file.split == split and file.records]
+        left = [name for name in names if name not in read]
+        lost = sum(by_name[name].records for name in left)
+        if lost > MOST_DROPPED * sum(by_name[name].records for name in names):
+            own = [link for link in readers if any(name in link["files"] for name in names)]
+            yield run.found(
+                f"{len(left)} of {len(names)} files of {split} are never read, with {lost:,} records",
+                *[spot for link in own for spot in (link["place"], *link["callers"])][:4],
+                *_globs(run, read),
+                help="read all of them: give the reader a pattern that matches every file",
+                confidence="likely",
+            )
 
-    Why: opening a file for writing empties it: only the records of the last iteration are left.
-    Example: `for image in images: with tf.io.TFRecordWriter("train.tfrecord") as writer: ...`
-    Fix: open the writer once, before the loop.
-    Ignore: where each file is read before the next one is written.
-    """
+
+@seen("PIP066", severity="error")
+def records_overwritten(run: Execution) -> Iterator[Finding]:
+    """A file of records that is opened again after records were written to it."""
     opened: dict[tuple[str, int], bool] = {}  # by path and line: whether records were written
     for event in run.of("writer", "written", "link"):
         if event["kind"] == "link":

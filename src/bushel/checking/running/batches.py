@@ -38,6 +38,11 @@ class Look:
 _looks: dict[int, Look] = {}
 
 
+def looks() -> list[Look]:
+    """All datasets that were looked at."""
+    return list(_looks.values())
+
+
 def inputs_and_labels(element: Any) -> tuple[Any, Any, Any]:
     """The parts of an element as Keras takes it."""
     if isinstance(element, tuple | list) and not hasattr(element, "shape"):

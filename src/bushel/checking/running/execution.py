@@ -21,7 +21,7 @@ import msgspec
 
 from bushel.checking.collect.facts import Data
 from bushel.checking.findings import Confidence, Finding, Location, Severity
-from bushel.checking.program import DeliveredData
+from bushel.checking.program import DeliveredData, TracedUse
 from bushel.checking.running.processes import Ended, ExecutionLimits, run_watched, start_warm
 from bushel.checking.script.followed_script import Script, read_script
 from bushel.errors import BushelError
@@ -76,6 +76,11 @@ class Execution:
         for fit in self.fits:
             if fit.get("delivery"):
                 yield fit, msgspec.convert(fit["delivery"], DeliveredData)
+
+    @cached_property
+    def traced(self) -> list[TracedUse]:
+        """Where pipelines are used, with what arrives there of known records."""
+        return [msgspec.convert(event["use"], TracedUse) for event in self.of("traced")]
 
     @cached_property
     def loop(self) -> Event | None:
@@ -133,13 +138,14 @@ class Execution:
 
     def comparisons(self) -> Iterator[tuple[str, Event, Event, Event | None, Event | None]]:
         """What one model was trained and then measured on: role, both looks, how they overlap, and the `fit`."""
-        for event in self.of("fit", "evaluate"):
+        for event in self.of("fit", "evaluate", "predict"):
             if event["kind"] == "fit" and event.get("train") and event.get("val"):
                 yield "val", event["train"], event["val"], event.get("overlap"), event
-            if event["kind"] == "evaluate" and event.get("data"):
+            if event["kind"] != "fit" and event.get("data"):
                 before = self.events[: self.events.index(event)]
                 fits = [one for one in before if one["kind"] == "fit" and one["model"]["number"] == event["model"]]
-                yield from (("evaluate", one["train"], event["data"], None, one) for one in fits[-1:] if one["train"])
+                made = [one for one in fits[-1:] if one["train"]]
+                yield from ((event["kind"], one["train"], event["data"], None, event) for one in made)
         loop = self.loop or {"pairs": ()}
         for i, j, overlap in loop["pairs"]:
             yield "val", loop["train"][i], loop["val"][j], overlap, None
@@ -227,6 +233,17 @@ class Execution:
         numbers = {n for body in bodies for n in range(body.lineno, (body.end_lineno or 0) + 1)}  # type: ignore[attr-defined]
         lines = script.text.splitlines()
         return [(function[0], n, "") for n in sorted(numbers) if re.search(pattern, lines[n - 1].partition("#")[0])]
+
+    def naming(self, text: str, *spots: Spot) -> list[Spot]:
+        """The lines that hold a text as a constant, in the script and in the files of some places."""
+        for spot in spots:
+            self.script_of(spot[0] if spot else "")
+        return [
+            (name, node.lineno, "")
+            for name, script in self.scripts.items()
+            for node in ast.walk(script.tree)
+            if isinstance(node, ast.Constant) and node.value == text
+        ]
 
     def lines_of(self, pattern: str) -> list[Spot]:
         """The first lines of the script that match a pattern."""
@@ -458,7 +475,13 @@ def warm_runs() -> Iterator[None]:
 
 def _job(top: Path, copy: Path, entry: Path, root: Path, data: Data | None, args: list[str]) -> dict[str, Any]:
     files = [
-        {"path": str(file.path.resolve()), "split": file.split, "compression": file.compression or ""}
+        {
+            "path": str(file.path.resolve()),
+            "split": file.split,
+            "compression": file.compression or "",
+            "records": file.records,
+            "bytes": file.size,
+        }
         for file in (data.files if data is not None else ())
         if file.problem is None and file.path.is_file()
     ]

@@ -6,7 +6,10 @@ import math
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from bushel.checking.findings import Finding, rule, seen
+from bushel.checking.program import TriedOptimizer
 from bushel.checking.rules.keras_expectations import CROSSENTROPIES, better_direction, loss_called
 from bushel.checking.running.execution import Event, Execution, Spot
 from bushel.checking.running.failure_rules import NO_DERIVATIVE
@@ -308,8 +311,39 @@ def does_not_learn(run: Execution) -> Iterator[Finding]:
                 loss_spot(run, model),
                 severity="error",
             )
+        elif (slow := _behind_reference(run, fit, spot)) is not None:
+            yield slow
         elif len(losses) >= 40:
             yield from _flat(run, fit, losses, probe.get("losses_with_adam") or [], spot)
+
+
+def _behind_reference(run: Execution, fit: Event, spot: Spot) -> Finding | None:
+    """The optimizer of the script beside Adam, on the same batches from the same weights."""
+    model, tried = fit["model"], (fit.get("probe") or {}).get("tried")
+    optimizer = model.get("optimizer") or {}
+    rates = optimizer.get("rates") or []
+    is_warming_up = len(rates) > 1 and rates[1] > 2 * rates[0]
+    is_tuned = any(True for _ in run.of("weights")) or len(run.fits) > 1  # random weights stand in, or it is trained
+    if tried is None or is_warming_up or model["trainable_parameters"] < FEW_PARAMETERS:
+        return None
+    found = msgspec.convert(tried, TriedOptimizer)
+    learns = found.end_with_adam < FALLEN * found.begin and found.begin > 1e-3
+    is_worse = not found.end < 1.5 * found.begin
+    if not learns or not (is_worse or (found.end > STAYED * found.begin and not is_tuned)):
+        return None
+    rate = f" at {optimizer['rate']:g}" if optimizer.get("rate") is not None else ""
+    return run.found(
+        f"in {found.steps} steps on real batches the loss goes from {found.begin:.3g} to {found.end:.3g} with "
+        f"{optimizer.get('class', 'this optimizer')}{rate}, and to {found.end_with_adam:.3g} with Adam",
+        spot,
+        fit["place"],
+        help="lower the learning rate" if is_worse else "raise the learning rate, or use Adam at 1e-3",
+        confidence="likely",
+        severity="error" if is_worse else "warning",
+    )
+
+
+FALLEN, STAYED = 0.8, 0.98  # of the loss at the beginning
 
 
 def _is_divergence(name: str) -> bool:

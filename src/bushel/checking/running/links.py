@@ -40,7 +40,7 @@ _NUMBERS = {
     "interleave": ("map_func", "cycle_length", "block_length"),
     "TFRecordDataset": ("filenames", "compression_type", "buffer_size", "num_parallel_reads"),
 }
-_RANDOM = ("RandomUniform", "RandomStandardNormal", "StatelessRandom", "StatefulUniform", "TruncatedNormal",
+RANDOM = ("RandomUniform", "RandomStandardNormal", "StatelessRandom", "StatefulUniform", "TruncatedNormal",
            "StatefulStandardNormal", "RandomUniformInt", "RandomShuffle", "SampleDistorted", "StatefulRandom",
            "StatelessSample")  # fmt: skip
 
@@ -123,6 +123,14 @@ def chain_of(dataset: Any) -> list[Link]:
     return list(found.values())
 
 
+BATCHING = {"batch", "padded_batch", "ragged_batch", "sparse_batch"}
+
+
+def is_batched(dataset: Any) -> bool:
+    """Whether an element of a dataset is a batch."""
+    return any(link.name in BATCHING for link in chain_of(dataset))
+
+
 def note_use(dataset: Any, use: str) -> None:
     """A dataset is consumed."""
     link = link_of(dataset)
@@ -186,10 +194,14 @@ def remember_source(name: str, dataset: Any, function: Any) -> None:
         seen.tell("link", **link.facts())
 
 
+def graph_of(dataset: Any) -> Any:
+    """The graph of the function that a link calls for each element; None if it has none."""
+    return getattr(getattr(getattr(dataset, "_map_func", None), "function", None), "graph", None)
+
+
 def _randomness(dataset: Any) -> str | None:
     """Whether the function of a link draws random numbers, by the operations of its graph."""
-    wrapped = getattr(dataset, "_map_func", None)
-    graph = getattr(getattr(wrapped, "function", None), "graph", None)
+    graph = graph_of(dataset)
     if graph is None:
         return None
     try:
@@ -197,7 +209,7 @@ def _randomness(dataset: Any) -> str | None:
     except Exception:
         return None
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
-    drawing = [node for node in nodes if node.op.startswith(_RANDOM)]
+    drawing = [node for node in nodes if node.op.startswith(RANDOM)]
     if not drawing:
         return None
     stateless = [node for node in drawing if node.op.startswith("Stateless")]
@@ -215,7 +227,7 @@ def _wrapping(dataset: Any) -> list[Place]:
     import numpy as np
     import tensorflow as tf
 
-    graph = getattr(getattr(getattr(dataset, "_map_func", None), "function", None), "graph", None)
+    graph = graph_of(dataset)
     found = []
     for operation in graph.get_operations() if graph is not None else ():
         if operation.type != "Sub" or not operation.outputs[0].dtype.is_unsigned or not operation.outputs[0].shape.rank:
@@ -337,7 +349,7 @@ def _wrap_maker(owner: Any, name: str) -> None:
             files, kwargs["file_pattern"] = _replaced_files(name, kwargs["file_pattern"])
         with _nested():
             result = original(*args, **kwargs)
-        inputs = [one for value in arguments.values() for one in _datasets_in(value)]
+        inputs = [one for value in arguments.values() for one in datasets_in(value)]
         link = _remember(name, result, inputs, arguments, place)
         link.files = files
         seen.tell("link", **link.facts())
@@ -346,13 +358,14 @@ def _wrap_maker(owner: Any, name: str) -> None:
     setattr(owner, name, staticmethod(make))
 
 
-def _datasets_in(value: Any) -> Iterator[Any]:
+def datasets_in(value: Any) -> Iterator[Any]:
+    """The datasets of the user's making in a structure."""
     if link_of(value) is not None:
         yield value
     elif isinstance(value, dict):
-        yield from (found for item in value.values() for found in _datasets_in(item))
+        yield from (found for item in value.values() for found in datasets_in(item))
     elif isinstance(value, list | tuple):
-        yield from (found for item in value for found in _datasets_in(item))
+        yield from (found for item in value for found in datasets_in(item))
 
 
 def _strings(value: Any) -> list[str] | None:
@@ -500,7 +513,7 @@ def _watch_writers(tf: Any) -> None:
     begin, write, close, leave = kind.__init__, kind.write, kind.close, kind.__exit__
 
     def __init__(self: Any, path: Any, *args: Any, **kwargs: Any) -> None:
-        place = user_place()
+        place = None if is_quiet() else user_place()
         target = paths.for_writing(path)
         begin(self, target, *args, **kwargs)
         self.__dict__["_bushel"] = {"path": str(path), "place": place, "records": 0}

@@ -478,25 +478,41 @@ def largest_of_one(run: Execution) -> Iterator[Finding]:
             )
 
 
-@rule("EXE049", "records-mixed", severity="warning", needs="execution", rank=40)
+@rule("EXE049", "records-mixed", severity="warning", needs="execution", rank=40, silences=("EXE041",))
 def records_mixed(run: Execution) -> Iterator[Finding]:
     """A model whose answer for one record depends on the other records of the batch, with `training=False`.
 
     Why: each record is judged by what happens to be beside it; served one by one, the model answers otherwise.
-    Example: a mean or a softmax along axis 0, which is that of the records
-    Fix: leave axis 0 alone in layers.
+    Example: a mean or a softmax along axis 0, which is that of the records; outputs of shape (32, 1) less labels of
+    shape (32,), which gives (32, 32)
+    Fix: leave axis 0 alone in layers; give outputs and labels one shape.
     Ignore: where a batch is one sample, such as a graph.
     """
-    for fit in _fits(run):
-        if ((fit.get("probe") or {}).get("outputs") or {}).get("mixes"):
-            custom = [layer["place"] for layer in fit["model"]["layers"] if not layer["builtin"]]
+    yield from _compared_with_all(run)
+    models = [(fit["model"], (fit.get("probe") or {}).get("outputs") or {}) for fit in _fits(run)]
+    models += [(model, model.get("outputs") or {}) for model in (run.loop or {}).get("models", ())]
+    for model, outputs in models:
+        if outputs.get("mixes"):
+            custom = [layer["place"] for layer in model["layers"] if not layer["builtin"]]
             yield run.found(
                 "outputs for the same records change with the other records of the batch",
                 *run.lines_of(r"axis\s*=\s*\(?0\b"),
                 *custom[:2],
-                fit["model"].get("place"),
+                model.get("place"),
                 help="leave axis 0, that of the records, alone",
             )
+
+
+def _compared_with_all(run: Execution) -> Iterator[Finding]:
+    """Values of each record that meet those of all others: a column and a row in one operation."""
+    for event in run.of("spread"):
+        size = event["size"] or "n"
+        yield run.found(
+            f"shapes ({size}, 1) and ({size},) give ({size}, {size}) here: each record meets all others of the batch",
+            event["place"],
+            help="give both one shape: tf.squeeze(outputs, -1), or labels[:, None]",
+            severity="error",
+        )
 
 
 @rule("EXE047", "loss-prefers-wrong-answers", needs="execution", rank=30)

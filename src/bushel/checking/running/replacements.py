@@ -40,7 +40,7 @@ class Paths:
 
     def __init__(self) -> None:
         self.top = self.copy = self.root = self.cwd = ""
-        self.files: list[dict[str, str]] = []
+        self.files: list[dict[str, Any]] = []
         self.folders: list[str] = []  # that were given as the data
         self.reported: dict[str, list[str]] = {}
         self.meant: dict[str, set[str]] = {}  # of a file of the data: the paths that it stood for

@@ -15,6 +15,7 @@ from bushel.checking.running import links, watched_steps
 from bushel.checking.running.batches import Look, array_facts, label_facts, overlap
 from bushel.checking.running.carriers import Carried, carry, deliver
 from bushel.checking.running.failures import tell_failure
+from bushel.checking.running.tracing import trace
 from bushel.checking.running.user_code import seen, steps, user_place
 from bushel.checking.running.watched_models import model_facts, number_of, probe
 from bushel.checking.running.watched_steps import loops
@@ -186,6 +187,8 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
         "delivery": deliver(carried, "train", place) if carried is not None else None,
     }
     total = _total_steps(given, train)
+    trace(train, "train", number_of(model), place)
+    trace(val, "val", number_of(model), place)
     if train is not None and train.facts["batches"] == 0:
         seen.tell("fit", **facts, model=model_facts(model, steps=total), failed="no batches", probe=None)
         raise SystemExit(0)
@@ -395,6 +398,7 @@ def _evaluate(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any
     else:
         steps_asked = given.get("steps")
     given["verbose"] = 0
+    trace(look, "evaluate", number_of(model), place)
     seen.tell(
         "evaluate",
         place=place,
@@ -420,6 +424,7 @@ def _predict(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
     look = carried.look if carried is not None else None
     given |= carried.fewer if carried is not None else {}
     given["verbose"] = 0
+    trace(look, "predict", number_of(model), place)
     seen.tell(
         "predict",
         place=place,

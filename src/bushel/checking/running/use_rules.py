@@ -32,7 +32,7 @@ def _lines_in_maps(run: Execution, look: Event, pattern: str) -> list[Spot]:
 def prepared_in_two_ways(run: Execution) -> Iterator[Finding]:
     """Validation or test data in another range, shape or type than training data."""
     reported: set[str] = set()
-    for role, train, look, _, _ in run.comparisons():
+    for role, train, look, _, event in run.comparisons():
         if train.get("standard") and look.get("standard") and train["records"] != look["records"]:
             yield run.found(
                 "training and validation data both have mean 0 and deviation 1 in every column: each was scaled by "
@@ -46,12 +46,17 @@ def prepared_in_two_ways(run: Execution) -> Iterator[Finding]:
             if message not in reported:
                 reported.add(message)
                 filters = [link["place"] for link in run.chain(train) if link["name"] == "filter"]
+                given = [event["place"]] if event is not None and look.get("arrays") and role != "val" else []
                 yield run.found(
-                    f"training data has {message} in {'validation' if role == 'val' else 'evaluation'}",
+                    f"training data has {message} in {_MEASURED[role]}",
                     *(filters[:1] if "label" in message else ()),
                     *_map_places(run, look),
+                    *[spot for place in given for spot in (*run.made_before(place, given=True)[:2], place)],
                     help="prepare both with the same function",
                 )
+
+
+_MEASURED = {"val": "validation", "evaluate": "evaluation", "predict": "prediction"}
 
 
 def _differences(train: Event, other: Event) -> Iterator[str]:
@@ -96,6 +101,7 @@ def label_among_inputs(run: Execution) -> Iterator[Finding]:
     Fix: take the label out of the inputs; shift targets by one.
     Ignore: where the model should return its inputs, as an autoencoder does.
     """
+    yield from _decided_by_label(run)
     for fit in run.fits:
         look, loss = fit.get("train"), ((fit["model"].get("loss") or {}).get("name") or "")
         if not look or not look.get("label_in"):
@@ -113,6 +119,21 @@ def label_among_inputs(run: Execution) -> Iterator[Finding]:
             *(run.lines_of(rf"[\"']{re.escape(run.data.label)}[\"']") if run.data and run.data.label else ()),
             help="take it out of the inputs" if not is_copy else "shift the targets by one",
         )
+
+
+def _decided_by_label(run: Execution) -> Iterator[Finding]:
+    """Inputs that change with the feature that is the label, and with others: it is mixed into them."""
+    for use in run.traced:
+        for part in use.parts if use.role == "train" and use.label is not None else ():
+            others = [name for name in part.features if use.label is not None and name != use.label.feature]
+            if use.label is not None and part.slot == "input" and others and len(others) < len(part.features):
+                yield run.found(
+                    f"{use.label.feature!r} decides the label, and is mixed into "
+                    f"{f'input {part.name!r}' if part.name else 'the input'} with {', '.join(others[:4])}",
+                    *[(place.file, place.line, place.function) for place in (*part.places, *use.places)],
+                    help="take it out of the inputs",
+                )
+                return
 
 
 def _origins(run: Execution, fit: Event) -> list[Spot]:
@@ -171,15 +192,9 @@ def _misfit(name: str, labels: Event, outputs: Event, loss: str = "", *, is_logi
     return metric_misfit(name, Pair(loss, is_logit, activation, classes, kind))
 
 
-@rule("EXE063", "unfrozen-without-compile", severity="warning", needs="execution", rank=60)
+@seen("PIP057", severity="warning")
 def unfrozen_without_compile(run: Execution) -> Iterator[Finding]:
-    """Layers frozen or unfrozen between two trainings without `compile`.
-
-    Why: what is trained is decided when the training function is made; the change has no effect.
-    Example: `base.trainable = True; model.fit(...)`
-    Fix: call `compile` again after `trainable` has changed.
-    Ignore: never.
-    """
+    """Layers frozen or unfrozen between two trainings without `compile`."""
     for fit in run.fits:
         if fit.get("unfrozen"):
             before, now = fit["unfrozen"]

@@ -8,8 +8,10 @@ import math
 import time
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from bushel.checking.program import TriedOptimizer
 from bushel.checking.running import links
 from bushel.checking.running.batches import array_facts, inputs_and_labels
 from bushel.checking.running.links import function_place
@@ -223,6 +225,16 @@ def _rows(value: Any, count: int) -> Any:
     return tf.nest.map_structure(lambda part: part[:count] if part.shape.rank else part, value)
 
 
+def _among_copies(value: Any, count: int) -> Any:
+    """The first rows of a batch, with copies of the first one in place of the others."""
+    import tensorflow as tf
+
+    def change(part: Any) -> Any:
+        return tf.concat([part[:count], tf.repeat(part[:1], part.shape[0] - count, axis=0)], axis=0)
+
+    return tf.nest.map_structure(lambda part: change(part) if part.shape.rank else part, value)
+
+
 def outputs_of(model: Any, x: Any) -> dict[str, Any]:
     """What a model gives for one batch, twice."""
     import tensorflow as tf
@@ -236,9 +248,9 @@ def outputs_of(model: Any, x: Any) -> dict[str, Any]:
     facts["repeats"] = bool(np.allclose(array, again, atol=1e-4, equal_nan=True))
     half = len(array) // 2 if array.ndim else 0
     if half and facts["repeats"] and not facts.get("nan"):
-        with contextlib.suppress(Exception):  # a model may be made for one size of batch
-            alone = np.asarray(tf.nest.flatten(model(_rows(x, half), training=False))[0])
-            facts["mixes"] = not np.allclose(alone, array[:half], rtol=1e-4, atol=0.02 * float(np.ptp(array)))
+        with contextlib.suppress(Exception):
+            among_others = np.asarray(tf.nest.flatten(model(_among_copies(x, half), training=False))[0])[:half]
+            facts["mixes"] = not np.allclose(among_others, array[:half], rtol=1e-4, atol=0.02 * float(np.ptp(array)))
     return facts | sums_of(array)
 
 
@@ -285,13 +297,49 @@ def probe(model: Any, batch: Any, dataset: Any, owned: set[int]) -> dict[str, An
                 for w, old in zip(model.trainable_weights, before, strict=True)
                 if np.array_equal(np.asarray(w), old)
             ]
-        if _does_not_fall(facts["losses"]) and not _is_custom(model, "train_step") and not is_deep:
-            for rate in (1e-3, 1e-2):  # small inputs need the larger one
-                with _weights_kept(model):
-                    facts["losses_with_adam"] = _train_with_adam(tf, model, (x, y, weights), steps, rate)
-                if not _does_not_fall(facts["losses_with_adam"]):
-                    break
+        if not _is_custom(model, "train_step") and not is_deep:
+            if _does_not_fall(facts["losses"]):
+                facts["losses_with_adam"] = _learned_with_adam(tf, model, [(x, y, weights)], steps)
+            if model.count_params() < LARGE:
+                facts["tried"] = msgspec.to_builtins(_try_optimizer(tf, model, dataset))
     return facts
+
+
+TRIED_BATCHES = 6
+TRIED_STEPS = 180
+TRIED_SECONDS = 1.0
+LEARNED = 0.97  # of the loss that is left after it
+
+
+def _try_optimizer(tf: Any, model: Any, dataset: Any) -> TriedOptimizer | None:
+    """Some hundred steps on real batches with the optimizer of the script; if it learns nothing, also with Adam."""
+    kept = dataset.take(TRIED_BATCHES).cache()
+    batches = [inputs_and_labels(batch) for batch in links.original_iter(kept)]
+    with _weights_kept(model):
+        own = _train(model, kept.repeat(), TRIED_STEPS, TRIED_SECONDS)
+    begin, end = _ends(own, len(batches))
+    if len(own) < 4 * len(batches) or end < LEARNED * begin:
+        return None
+    adam = _learned_with_adam(tf, model, batches, len(own))
+    return TriedOptimizer(
+        steps=len(own), begin=begin, end=end, end_with_adam=_ends(adam, len(batches))[1], rate_with_adam=1e-3
+    )
+
+
+def _ends(losses: list[float], count: int) -> tuple[float, float]:
+    """The mean loss of the first pass over some batches, and of the last one."""
+    return float(np.mean(losses[:count])), float(np.mean(losses[-count:]))
+
+
+def _learned_with_adam(tf: Any, model: Any, batches: list[Any], steps: int) -> list[float]:
+    """The losses with Adam; small inputs need the larger of two rates."""
+    losses: list[float] = []
+    for rate in (1e-3, 1e-2):
+        with _weights_kept(model):
+            losses = _train_with_adam(tf, model, batches, steps, rate)
+        if not _does_not_fall(losses):
+            break
+    return losses
 
 
 def _judged(tf: Any, loss: Any, y: Any, outputs: dict[str, Any]) -> list[float] | None:
@@ -344,7 +392,7 @@ def _only(parts: tuple[Any, ...]) -> Any:
     return parts[0] if len(parts) == 1 else parts
 
 
-def _train(model: Any, batches: Any, steps: int) -> list[float]:
+def _train(model: Any, batches: Any, steps: int, seconds: float = PROBE_SECONDS) -> list[float]:
     losses: list[float] = []
     begun = time.process_time()
     iterator = links.original_iter(batches)
@@ -354,7 +402,7 @@ def _train(model: Any, batches: Any, steps: int) -> list[float]:
         logs = model.train_function(iterator)
         value = logs.get("loss", next(iter(logs.values()), math.nan))
         losses.append(float(np.asarray(value).reshape(-1)[0]))
-        if not math.isfinite(losses[-1]) or time.process_time() - begun > PROBE_SECONDS:
+        if not math.isfinite(losses[-1]) or time.process_time() - begun > seconds:
             break
     return losses
 
@@ -385,16 +433,15 @@ def _gradients(tf: Any, model: Any, batch: tuple[Any, Any, Any], owned: set[int]
     return found | {"strangers": strangers}
 
 
-def _train_with_adam(tf: Any, model: Any, batch: tuple[Any, Any, Any], steps: int, rate: float) -> list[float]:
+def _train_with_adam(tf: Any, model: Any, batches: list[Any], steps: int, rate: float) -> list[float]:
     """The same steps with an optimizer that suits nearly everything."""
     import keras
 
-    x, y, weights = batch
     optimizer = keras.optimizers.Adam(rate)
     variables = model.trainable_weights
 
     @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
-    def step() -> Any:
+    def step(x: Any, y: Any, weights: Any) -> Any:
         with tf.GradientTape() as tape:
             predicted = model(x, training=True)
             loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weights, training=True)
@@ -404,8 +451,8 @@ def _train_with_adam(tf: Any, model: Any, batch: tuple[Any, Any, Any], steps: in
     optimizer.build(variables)
     losses: list[float] = []
     begun = time.process_time()
-    for _ in range(steps):
-        losses.append(float(np.asarray(step()).reshape(-1)[0]))
+    for number in range(steps):
+        losses.append(float(np.asarray(step(*batches[number % len(batches)])).reshape(-1)[0]))
         if not math.isfinite(losses[-1]) or time.process_time() - begun > PROBE_SECONDS:
             break
     return losses

@@ -18,6 +18,7 @@ import numpy as np
 from bushel.checking.running import links
 from bushel.checking.running.batches import Look, inputs_and_labels, label_facts, look_at, overlap, tell_look
 from bushel.checking.running.keras_replacements import replace_everywhere
+from bushel.checking.running.tracing import trace
 from bushel.checking.running.user_code import Place, active, is_user_file, seen, steps, user_place
 from bushel.checking.running.watched_models import (
     behaving_layers,
@@ -150,6 +151,7 @@ def install() -> None:
     _install_assignments()
     _install_losses(keras, tf)
     _install_softmax(tf)
+    _install_arithmetic(tf)
     _install_metrics(keras)
     _install_distribution(tf)
     _install_iterators()
@@ -388,6 +390,52 @@ def _install_softmax(tf: Any) -> None:
         _observe(owner, "argmax", functools.partial(_note_argmax, name), in_keras=True)
 
 
+SPREADING = ("sub", "squared_difference", "mul", "equal", "real_div")
+
+
+def _install_arithmetic(tf: Any) -> None:
+    """Arithmetic with one value per record that makes one for each pair of records."""
+    from tensorflow.python.ops import gen_math_ops
+
+    for name in SPREADING:
+        setattr(gen_math_ops, name, _watched_pair(tf, getattr(gen_math_ops, name), name))
+
+
+def _watched_pair(tf: Any, original: Any, name: str) -> Any:
+    @functools.wraps(original)
+    def compute(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+        ranks = [len(one.shape) if getattr(one, "shape", None) is not None and one.shape.rank is not None else 0
+                 for one in (x, y) if tf.is_tensor(one)]  # fmt: skip
+        if sorted(ranks) == [1, 2] and not links.is_quiet():
+            column, row = (x, y) if ranks[0] == 2 else (y, x)
+            with contextlib.suppress(Exception):
+                if column.shape[1] == 1 and column.shape[0] == row.shape[0] != 1 and not _is_pairing(column, row):
+                    _note_spread(name, column, row)
+        return original(x, y, *args, **kwargs)
+
+    return compute
+
+
+def _is_pairing(column: Any, row: Any) -> bool:
+    """Whether a column was made of the row itself, to compare all records with each other."""
+    if hasattr(column, "numpy"):
+        return bool(np.array_equal(np.asarray(column)[:, 0], np.asarray(row)))
+    return bool(column.op.inputs) and column.op.inputs[0] is row
+
+
+def _note_spread(name: str, column: Any, row: Any) -> None:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and any(part in frame.f_code.co_filename for part in _LIBRARY):
+        frame = frame.f_back
+    name_of_file = frame.f_code.co_filename if frame is not None else ""
+    if is_user_file(name_of_file) or "__autograph_generated_file" in name_of_file:
+        size = column.shape[0]
+        seen.tell_once("spread", operation=name, size=size, place=user_place())
+
+
+_LIBRARY = ("/tensorflow/python/", "/checking/running/", "/keras/src/ops/", "/keras/src/backend/")
+
+
 def _note_argmax(name: str, values: Any, axis: Any = None, *_args: Any, **_kwargs: Any) -> None:
     if isinstance(axis, int) and len(values.shape) > 1 and values.shape[axis] == 1:
         seen.tell_once("of_one", name=name, axis=axis, place=user_place())
@@ -542,6 +590,10 @@ def tell_end() -> None:
                 seen.tell("left_out", **facts)
     train = _looks(loops.trained_on)
     held_out = [look for look in _looks(loops.evaluated_on) if look.dataset not in loops.trained_on.values()]
+    for role, looks in (("train", train), ("val", held_out)):
+        for look in looks:
+            models = [number for number, dataset in loops.met if dataset == id(look.dataset)]
+            trace(look, role, models[0] if models else None, None)
     seen.tell(
         "loops",
         gradients=loops.gradients,

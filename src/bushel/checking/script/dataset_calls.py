@@ -332,8 +332,6 @@ def watch(call: Call) -> None:
     name, reader = call.name, call.reader
     if name in ("fit_transform", "fit_resample", "fit_sample"):
         call.add(name.replace("fit_sample", "fit_resample"))
-    elif name == "toarray":
-        call.add("toarray")
     elif name in ("apply_gradients", "minimize") and reader.loops:
         reader.loops[-1].add("step")
     elif name in ("fit_generator", "evaluate_generator", "predict_generator"):

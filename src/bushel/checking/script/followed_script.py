@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from bushel.checking.collect.facts import Data, FeatureFacts, FileFacts, ReadingPlan
 from bushel.checking.findings import Confidence, Finding, Known, Location, Severity
+from bushel.checking.program import FollowedStep
 from bushel.checking.script.known_values import (
     Alternatives,
     ChainCall,
@@ -445,6 +446,13 @@ class Trace:
         text = f"{place.file}:{place.line}: {what}"
         if text not in self.not_followed:
             self.not_followed.append(text)
+
+    def steps(self) -> list[FollowedStep]:
+        """The uses of data, those that could be followed and those that could not."""
+        lines = [getattr(event.node, "lineno", None) for event in self.of("not-followed")]
+        why = "reading could not follow it"
+        lost = [FollowedStep(what="the data of a fit", line=line, problem=why) for line in lines]
+        return [*(FollowedStep(what=use.role) for use in self.uses), *dict.fromkeys(lost)]
 
     def chains(self) -> Iterator[ScriptDataset]:
         """Every pipeline that was built, longest first, each link looked at once."""

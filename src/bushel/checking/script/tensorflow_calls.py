@@ -47,7 +47,6 @@ _PYTHON_RANDOM = re.compile(
 _KEEPS = ("ensure_shape", "identity", "clip_by_value", "flip_left_right", "flip_up_down", "per_image_standardization")
 _FLAT = ("argmax", "argmin", "round", "floor", "ceil", "sign", "equal", "greater", "less", "stop_gradient")
 _RECOLOURING = re.compile(r"random_(flip|brightness|contrast|hue|saturation|jpeg)")  # shapes stay
-_BRIGHTENING = ("random_brightness", "adjust_brightness")
 _MOVING = ("random_flip_left_right", "random_flip_up_down", "random_crop")
 _LOSSES = {
     "sparse_softmax_cross_entropy_with_logits": "SparseCategoricalCrossentropy",
@@ -214,7 +213,7 @@ def _tensor_call(call: Call) -> KnownValue:
         operators: dict[str, ast.operator] = {"add": ast.Add(), "multiply": ast.Mult(), "subtract": ast.Sub()}
         return arithmetic(call, operators.get(last, ast.Div()), call.args[0], call.args[1])
     if last in _KEEPS:
-        cleared = first.marks - {"brightened"} if last == "clip_by_value" else first.marks
+        cleared = first.marks
         if last.startswith("flip_"):
             call.reader.effects[-1].add("flip")
             call.add("moved")
@@ -229,9 +228,7 @@ def _tensor_call(call: Call) -> KnownValue:
 def _random(call: Call, first: Tensor | None) -> KnownValue:
     if first is None:
         return Tensor()
-    marks = [mark for names, mark in ((_BRIGHTENING, "brightened"), (_MOVING, "moved")) if call.last in names]
-    if "brightened" in marks and not _is_strong(call, first):
-        marks = []
+    marks = ["moved"] if call.last in _MOVING else []
     for mark in marks:
         call.add(mark)
     is_crop = call.last.endswith("random_crop")
@@ -347,19 +344,6 @@ def _cropped(_: Call, tensor: Tensor) -> KnownValue:
     return tensor.but(shape=(None, None, tensor.shape[-1]) if tensor.shape and len(tensor.shape) == 3 else None)
 
 
-def _is_strong(call: Call, tensor: Tensor) -> bool:
-    """Whether brightness changes by a fifth of the range or more."""
-    delta = call.constant(1, "max_delta" if "random" in call.last else "delta")
-    return isinstance(delta, int | float) and delta >= (0.2 if tensor.span == "0..1" else 51)
-
-
-def _brightened(call: Call, tensor: Tensor) -> KnownValue:
-    if not _is_strong(call, tensor):
-        return tensor
-    call.add("brightened")
-    return tensor.marked("brightened").but(made_by=call.node)
-
-
 def _raw_tensor(call: Call, tensor: Tensor) -> KnownValue:
     call.reader.effects[-1].add("decode_raw")
     return Tensor(tensor.feature, dtype_of(call.get(1, "out_type")), made_by=call.node)
@@ -377,7 +361,6 @@ _TENSORS: dict[str, Callable[[Call, Tensor], KnownValue]] = {
     "to_dense": _dense,
     **dict.fromkeys(("squeeze", "transpose", "rot90"), _reordered),
     **dict.fromkeys(("central_crop", "crop_to_bounding_box", "pad_to_bounding_box"), _cropped),
-    **dict.fromkeys(_BRIGHTENING, _brightened),
     "parse_tensor": _raw_tensor,
 }
 

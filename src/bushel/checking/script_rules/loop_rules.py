@@ -1,4 +1,4 @@
-"""PIP031, PIP038, PIP039, PIP045, PIP053 to PIP058 and PIP075: how a model is trained, by `fit` or by a custom loop."""
+"""PIP031, PIP039, PIP045, PIP053 to PIP058 and PIP075: how a model is trained, by `fit` or by a custom loop."""
 
 from __future__ import annotations
 
@@ -395,21 +395,6 @@ def frozen_in_vain(trace: Trace) -> Iterator[Finding]:
         elif "changed" in event.info["notes"] and changes:
             yield at(changes[-1], "trainable is changed after compile, and has no effect", also=event,
                      severity="warning", help="call compile again after trainable has changed")  # fmt: skip
-
-
-@rule("PIP038", "nearly-all-dropped", severity="warning", needs="script")
-def nearly_all_dropped(trace: Trace) -> Iterator[Finding]:
-    """Dropout that drops nearly everything.
-
-    Why: `rate` is the share that is dropped; in TensorFlow 1 it was the share that is kept.
-    Example: `Dropout(0.9)`, meant as "keep 0.9"
-    Fix: `Dropout(0.1)`
-    Ignore: where so much is meant.
-    """
-    for event in trace.of("Dropout"):
-        rate = event.info["made"].constant(0, "rate")
-        if isinstance(rate, int | float) and 0.75 <= rate < 1:
-            yield at(event, f"{rate:.0%} of the values are dropped", help=f"keep that much: Dropout({1 - rate:.2g})")
 
 
 @rule("PIP075", "mean-of-each-replica", severity="warning", needs="script")

@@ -1,4 +1,4 @@
-"""PIP032 to PIP036, PIP040 to PIP042, PIP059, PIP067 and PIP069: what is done to pixels on their way to the model."""
+"""PIP032 to PIP036, PIP040 to PIP042, PIP059, PIP067 and PIP069: what is done to pixels before the model."""
 
 from __future__ import annotations
 
@@ -63,25 +63,6 @@ def moved_apart(trace: Trace) -> Iterator[Finding]:
         moved = next(iter(trace.of("moved")), event)
         help = "concatenate them, change them once, split them again; change boxes with the image"
         yield at(moved, f"{names} are not moved together", help=help, also=event)
-
-
-@rule("PIP034", "out-of-range-after-augmentation", severity="warning", needs="script")
-def out_of_range(trace: Trace) -> Iterator[Finding]:
-    """Brightness or contrast changed at random, and nothing clips what goes beyond the range.
-
-    Why: values outside of 0..1 are given to a model that will never meet them again.
-    Example: `tf.image.random_brightness(image, 0.3)` of pixels of 0..1
-    Fix: `tf.clip_by_value(image, 0.0, 1.0)` afterwards.
-    Ignore: where the model normalises its inputs.
-    """
-    for _, dataset in trace.used("train"):
-        tensor = inputs_of(dataset)
-        if tensor is not None and "brightened" in tensor.marks and tensor.span in ("0..1", "0..255"):
-            top = "1.0" if tensor.span == "0..1" else "255.0"
-            for event in trace.of("brightened"):
-                yield at(event, f"pixels leave {tensor.span}, but nothing clips them", confidence="likely",
-                         help=f"clip them afterwards: tf.clip_by_value(image, 0.0, {top})")  # fmt: skip
-            return
 
 
 @rule("PIP035", "pixels-cast-to-zero", needs="script")

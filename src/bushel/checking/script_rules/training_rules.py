@@ -1,4 +1,4 @@
-"""PIP037, PIP043, PIP044, PIP047 to PIP049, PIP051, PIP052 and PIP074: shapes, labels, losses, and fitted layers."""
+"""PIP037, PIP043, PIP044, PIP048, PIP049, PIP051, PIP052 and PIP074: shapes, labels, losses, and fitted layers."""
 
 from __future__ import annotations
 
@@ -269,19 +269,6 @@ def metric_does_not_fit(trace: Trace) -> Iterator[Finding]:
             if why is not None and event is not None:
                 node = metric.node if isinstance(metric, KerasObject) else event.info["call"].value_node(-1, "metrics")
                 yield at(At(node, event.script), why.message, help=why.help, also=site.head)
-
-
-@rule("PIP047", "fitted-inside-map", needs="script")
-def fitted_inside_map(trace: Trace) -> Iterator[Finding]:
-    """`adapt` inside a function that `map` calls.
-
-    Why: it is traced once, with a symbolic tensor, or run for each record: the vocabulary is that of one record.
-    Example: `def parse(text): vectorize.adapt(text); return vectorize(text)`
-    Fix: `adapt` once, on the train split, before the pipeline is built.
-    Ignore: never.
-    """
-    for event in trace.of("adapt-in-map"):
-        yield at(event, "a layer is fitted inside map", help="adapt it once, before the map")
 
 
 @rule("PIP048", "never-adapted", measured_by="PIP048", needs="script", rank=60)

@@ -179,32 +179,14 @@ def _assigned(script: Script, call: ast.AST) -> set[str]:
     return set()
 
 
-@rule("PIP065", "dense-vectors-written", severity="warning", needs="script")
-def dense_vectors_written(trace: Trace) -> Iterator[Finding]:
-    """Sparse vectors made dense and written.
+@rule("PIP066", "records-overwritten", severity="warning", needs="script", rank=20)
+def records_overwritten(trace: Trace) -> Iterator[Finding]:
+    """A file of records that is opened again in each iteration of a loop, or written while a model is trained.
 
-    Why: a TF-IDF vector of 20,000 places has some 50 that are not 0: files are hundreds of times too large.
-    Example: `rows = tfidf.toarray()`
-    Fix: write indices and values, and read them with `SparseFeature`.
-    Ignore: for narrow vectors.
-    """
-    for event in trace.of("toarray"):
-        if trace.writers:
-            yield at(
-                event,
-                "sparse rows are made dense before they are written",
-                help="keep the matrix sparse, write row.indices and row.data, and read them with tf.io.SparseFeature",
-            )
-
-
-@rule("PIP066", "written-while-training", severity="warning", needs="script")
-def written_while_training(trace: Trace) -> Iterator[Finding]:
-    """Records that are written inside the training loop.
-
-    Why: the file is opened and lost again at every step, and training waits for the disk.
-    Example: `for x, y in train: with tf.io.TFRecordWriter(path) as writer: ...`
-    Fix: write the dataset once, before training.
-    Ignore: for logs of a few records.
+    Why: opening a file for writing empties it: only the records of the last iteration are left.
+    Example: `for image in images: with tf.io.TFRecordWriter("train.tfrecord") as writer: ...`
+    Fix: open the writer once, before the loop; write a dataset before training.
+    Ignore: where each file is read before the next one is written.
     """
     for event in trace.of("writer-in-loop"):
         happened = set().union(*event.info["loops"])
