@@ -1,9 +1,9 @@
 """How many faults in strangers' scripts `bushel check --script` finds, and how often it warns about correct ones.
 
-    python benchmarks/script_cases.py [--second] [--run] [--only TEXT] [--at-once N] [--json FILE]
+    python benchmarks/script_cases.py [--second | --third] [--run] [--only TEXT] [--at-once N] [--json FILE]
 
 The scripts in benchmarks/scripts were written without looking at the checker and are frozen; so are those of a second
-set, written later, when the results on the first had become known. A fault counts as
+and a third set, written later, when the results on those before had become known. A fault counts as
 *located* when a finding above info points at its statement or at the pipeline link that holds it, and as *found* when
 there is any finding above info. A correct script counts as *quiet* when there is none. The results so far are in
 benchmarks/scripts.md.
@@ -126,7 +126,8 @@ def show(outcomes: list[Outcome]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--second", action="store_true")
+    for later in ("second", "third"):
+        parser.add_argument(f"--{later}", dest="set", action="store_const", const=later, default="")
     parser.add_argument("--run", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--at-once", type=int, default=2, help="processes  [default: 2]")
@@ -135,7 +136,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, str(SCRIPTS / "make_data.py"), folder], check=True, capture_output=True)
         root, outcomes = Path(folder), []
-        found = cases(SCRIPTS / "second" if told.second else SCRIPTS, told.only)
+        found = cases(SCRIPTS / told.set, told.only)
         with ProcessPoolExecutor(told.at_once, get_context("spawn"), begin, (root, told.run)) as pool:
             for outcome in pool.map(check, found, repeat(root), repeat(told.run)):
                 outcomes.append(outcome)
