@@ -42,7 +42,7 @@ def start(*arguments: object, stdout: int, stderr: int) -> subprocess.CompletedP
 def test_a_build_whose_log_is_not_read_any_more_goes_on(rows: Path, tmp_path: Path, unread: int) -> None:
     done = start("build", rows, tmp_path / "out", "--label", "label", stdout=subprocess.PIPE, stderr=unread)
     assert done.returncode == 0
-    assert done.stdout.startswith(f"{tmp_path / 'out'}: 5,000 records in 1 shard")
+    assert f"\n{tmp_path / 'out'}: 5,000 records in 1 shard" in done.stdout
     assert (tmp_path / "out" / "dataset.json").exists()
 
 

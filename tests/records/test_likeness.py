@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import bushel
+from bushel.data.roles import Account, Role
 from bushel.pixels.codecs import encode_pixels
+from bushel.records.likeness import numbers_of, scaled
 from bushel.viewing.finding_views import DuplicateJob, SuspectJob
 from bushel.viewing.opened import open_all
 
@@ -149,3 +151,14 @@ def test_a_word_and_a_mark_in_pictures_are_likely_leaks(tmp_path: Path) -> None:
     (finding,) = found(tmp_path / "pictures", "LBL009")
     assert finding.message.startswith("'image, 0% from the top and 0% from the left' alone predicts")
     assert finding.severity == "warning"
+
+
+@pytest.mark.parametrize("shape", [(0, 0, 3), (4, 0), (3,), (2, 2, 2, 2)])
+def test_pixels_that_are_no_image_are_left_out(shape: tuple[int, ...]) -> None:
+    account = Account(roles={"image": Role("image", "it was said")})
+    assert numbers_of({"image": np.zeros(shape, np.uint8)}, ["image"], account) == {}
+
+
+def test_numbers_whose_square_is_beyond_their_type_are_compared() -> None:
+    far = np.array([[1e30], [-1e30], [2e30]], np.float32)
+    assert np.isfinite(scaled([far])).all()

@@ -123,7 +123,7 @@ def test_text_has_no_scale():
         (lambda: t.clip("x", low=2, high=1), "low must not be above high, got 2 and 1"),
         (lambda: t.bucketise("x"), "edges or buckets must be given, and not both"),
         (lambda: t.bucketise("x", edges=(1.0, 1.0)), "edges must rise"),
-        (lambda: t.bucketise("x", buckets=1), "buckets must be at least 2, got 1"),
+        (lambda: t.bucketise("x", buckets=1), "buckets must be 2 to 1,000,000, got 1"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(make, message):

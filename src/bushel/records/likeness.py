@@ -180,6 +180,8 @@ def _pixels(value: Any) -> Floats:
         pixels = decode_pixels(value, at_least=(_DECODED, _DECODED), most_pixels=_MOST_PIXELS)
         return _averaged(pixels.astype(np.float32) / np.float32(255))
     array = np.nan_to_num(np.asarray(value, np.float32))
+    if array.ndim not in (2, 3) or not array.size:
+        raise ValueError(f"an image must have rows, columns and perhaps channels; got the shape {array.shape}")
     return _averaged(array if array.ndim == 3 else array[..., None])
 
 
@@ -250,7 +252,8 @@ def blocks_of(rows: Sequence[Mapping[str, Floats]], names: Iterable[str]) -> dic
 def scaled(blocks: Iterable[Floats]) -> Floats:
     """Contents beside each other, each feature of the same weight; single numbers without regard to a few far ones."""
     made = []
-    for block in blocks:
+    for given in blocks:
+        block = given.astype(np.float64)  # the square of a large float32 is beyond its range
         if block.shape[1] < _NARROW:
             low, middle, high = np.quantile(block, (0.1, 0.5, 0.9), axis=0)
             spread = np.where(high > low, high - low, block.std(axis=0))
