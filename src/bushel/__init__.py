@@ -73,6 +73,7 @@ _HOMES = {
     "infer_schema": "bushel.records.survey",
     "costs": "bushel.records.survey",
     "info": "bushel.records.survey",
+    "join": "bushel.reading",
     "load_index": "bushel.records.index",
     "measure": "bushel.reading",
     "mix": "bushel.reading",
@@ -190,6 +191,7 @@ if TYPE_CHECKING:
     from bushel.reading import Split as Split
     from bushel.reading import Workers as Workers
     from bushel.reading import batches as batches
+    from bushel.reading import join as join
     from bushel.reading import measure as measure
     from bushel.reading import mix as mix
     from bushel.reading import open as open

@@ -70,6 +70,13 @@ def loader(
     processes = jax.process_count()
     if batch_size < 1 or batch_size % processes:
         raise ValueError(f"batch_size must be a multiple of the {processes} processes, got {batch_size}")
+    if sharding is None:
+        devices = len(jax.devices())
+        if batch_size % devices:
+            raise ValueError(
+                f"batch_size must be a multiple of the {devices} devices that each array is laid out over, got "
+                f"{batch_size}: give it a multiple of {devices}, or sharding=..."
+            )
     if on_fault == "skip":
         raise ValueError("on_fault must be one of raise, replace where every batch has one shape; got 'skip'")
     if ahead < 1:

@@ -9,23 +9,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import Ragged
-from bushel.data.schema import Schema
-from bushel.errors import FileProblem, missing_package
-from bushel.feeding.adapters import Data, Request, fields_of, open_split, probe, request_of, row_weights
+from bushel.data.columns import BytesColumn, Ragged
+from bushel.data.schema import IMAGE_ENCODINGS, Schema
+from bushel.errors import FileProblem, SchemaMismatch, missing_package
+from bushel.feeding.adapters import Data, Request, fields_of, open_split, probe, request_of, row_weights, run_identity
 from bushel.feeding.preparation import dense_array
 from bushel.parallel import available_cores
 from bushel.reading import Order, Workers
 from bushel.reading.batch import Group, OnFault, Place, PlannedBatch
 from bushel.reading.layout import Layout
 from bushel.reading.pipeline import FeedSettings, prepare
-from bushel.storage import AnyPath, as_path
+from bushel.storage import AnyPath, as_path, read_named, write_whole
 from bushel.transforms import BatchTransform, Transform
 
-__all__ = ["as_array", "as_tensors", "dataset", "load_keras", "load_model", "py_dataset", "quietly"]
+__all__ = ["as_array", "as_tensors", "dataset", "keep_place", "load_keras", "load_model", "py_dataset", "quietly"]
 
 
 def py_dataset(
@@ -72,8 +73,15 @@ def py_dataset(
 dataset = py_dataset
 
 
-def _dense(name: str, column: Any) -> Any:
+def _dense(name: str, column: Any, schema: Schema) -> Any:
     values = column.values if isinstance(column, Ragged) else column
+    feature = schema.features.get(name)
+    if feature is not None and feature.encoding in IMAGE_ENCODINGS and isinstance(values, BytesColumn):
+        raise SchemaMismatch(
+            "an undecoded image cannot be fed to a model",
+            at=name,
+            help=[f"Decode it first: transforms=[decode_image({name!r})]"],
+        )
     if isinstance(values, Ragged) or getattr(values, "ndim", 1) > 1:
         help = (
             f"If these are images, give them one size: transforms=[decode_image({name!r}), resize({name!r}, 224, 224)]"
@@ -89,7 +97,7 @@ def _make(request: Request, threads: int) -> Any:
     first = probe(request)
     fields = fields_of(request, first)
     for name in first:
-        _dense(name, first[name])
+        _dense(name, first[name], request.split.schema)
 
     class Batches(keras.utils.PyDataset):  # type: ignore[misc, name-defined]
         """Batches by number, of the current `epoch`, which advances at the end of each epoch that was begun."""
@@ -97,20 +105,33 @@ def _make(request: Request, threads: int) -> Any:
         def __init__(self) -> None:
             super().__init__(workers=threads)
             self.epoch = 0
+            self.run = self  # which `keep_place` moves
+            self.identity = run_identity(request)
+            self._first = 0  # the batch of the epoch that is number 0 here
             self._is_begun = False
 
         def __len__(self) -> int:
             return plan.steps.count()
 
+        @property
+        def steps(self) -> int:
+            return len(self)
+
+        def move(self, batches: int) -> None:
+            self.epoch, self._first = divmod(batches, len(self))
+            self._is_begun = False
+
         def __getitem__(self, number: int) -> Any:
-            step = plan.steps.at(number * plan.steps.batch_size * plan.steps.order.world)
-            if step is None:
+            if not 0 <= number < len(self):
                 raise IndexError(f"batch must be below {len(self)}, got {number}")
-            made = maker(Group(self.epoch, [PlannedBatch(step.positions, step.real, Place())]))
+            later, number = divmod(self._first + number, len(self))
+            step = plan.steps.at(number * plan.steps.batch_size * plan.steps.order.world)
+            assert step is not None
+            made = maker(Group(self.epoch + later, [PlannedBatch(step.positions, step.real, Place())]))
             if made.error is not None:
                 raise made.error
             batch = made.batches[0][0]
-            arrays = {name: _dense(name, column) for name, column in batch.items()}
+            arrays = {name: _dense(name, column, request.split.schema) for name, column in batch.items()}
             arranged = fields.arrange(arrays, row_weights(batch))
             return arranged if isinstance(arranged, tuple) else (arranged,)
 
@@ -122,6 +143,81 @@ def _make(request: Request, threads: int) -> Any:
             self._is_begun = False
 
     return Batches()
+
+
+class _Anchor(msgspec.Struct, frozen=True):
+    """How many batches a run had read when its optimiser had taken so many steps."""
+
+    batches: int
+    optimiser_steps: int
+    run: dict[str, int]
+
+
+def keep_place(data: Any, path: AnyPath) -> Any:
+    """A callback for `fit` that goes on in the data where the model's checkpoint was saved, to the batch.
+
+    `data` is what `bushel.tensorflow.dataset` or `bushel.keras.dataset` returned. The place is the number of steps that
+    the optimiser has taken, which every checkpoint of Keras holds; the small file at `path` says where they began. With
+    a checkpoint of weights alone, the place is the beginning of the epoch that Keras begins with.
+
+    >>> backup = keras.callbacks.BackupAndRestore("backup", save_freq=100)
+    >>> model.fit(train, epochs=9, callbacks=[backup, bushel.keras.keep_place(train, "backup/place.json")])
+    """
+    keras = load_keras("bushel.keras.keep_place")
+    run: Any = getattr(data, "run", None)
+    if run is None or not hasattr(run, "move"):
+        raise ValueError(
+            'data must be what bushel.tensorflow.dataset (with engine="native") or bushel.keras.dataset returned, '
+            f"got {type(data).__name__}"
+        )
+    if run.steps is None:
+        raise ValueError("data must have no layout that packs where places are kept: its batches cannot be counted")
+    place = as_path(path)
+
+    class KeepPlace(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        """Moves the data before the first epoch of each `fit`, when all other callbacks have restored the model."""
+
+        def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002
+            self._is_moved = False
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+            if not self._is_moved:
+                run.move(_find_place(place, run, epoch, _steps_taken(self.model.optimizer)))
+            self._is_moved = True
+
+    return KeepPlace()
+
+
+def _steps_taken(optimiser: Any) -> int:
+    if optimiser is None:
+        return 0
+    return int(as_array(optimiser.iterations)) * (getattr(optimiser, "gradient_accumulation_steps", None) or 1)
+
+
+def _find_place(path: Path, run: Any, epoch: int, taken: int) -> int:
+    """How many batches of a run were read before; a new run begins with the epoch that Keras begins with."""
+    anchor = _read_anchor(path)
+    if anchor is not None and taken >= anchor.optimiser_steps:
+        for name, value in run.identity.items():
+            if anchor.run.get(name) != value:
+                what = f"the place is of a run with {name} {anchor.run.get(name)}, and this one has {value}"
+                raise FileProblem(path, what, help=["For a new run, delete the file."])
+        found = anchor.batches + taken - anchor.optimiser_steps
+        if taken > anchor.optimiser_steps or found >= epoch * run.steps:
+            return found
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with write_whole(path) as file:
+        file.write(msgspec.json.encode(_Anchor(epoch * run.steps, taken, run.identity)))
+    return int(epoch * run.steps)
+
+
+def _read_anchor(path: Path) -> _Anchor | None:
+    try:
+        return msgspec.json.decode(read_named(path), type=_Anchor)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise FileProblem(path, f"this is no place in the data: {error}", help=["For a new run, delete it."]) from None
 
 
 def load_keras(purpose: str = "bushel train") -> Any:

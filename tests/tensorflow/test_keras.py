@@ -100,3 +100,8 @@ def test_names_are_checked_and_damage_is_raised(floats: Path, tmp_path: Path) ->
     made = py_dataset(tmp_path / "damaged.tfrecord", batch_size=8)
     with pytest.raises(CorruptRecord, match="record 33 at byte"):
         made[len(made) - 1]
+
+
+def test_an_undecoded_image_is_refused_by_name_before_a_model_sees_it(photos: Path) -> None:
+    with pytest.raises(SchemaMismatch, match=r"an undecoded image cannot be fed to a model"):
+        py_dataset(photos, batch_size=8, columns=["image", "label"])

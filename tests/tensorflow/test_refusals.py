@@ -60,6 +60,15 @@ def test_selections_and_mixtures_are_refused_by_the_graph(floats: Path) -> None:
             dataset(split, batch_size=2, engine="graph")
 
 
+def test_joined_features_are_refused_by_the_graph(floats: Path) -> None:
+    train = bushel.open(floats)["train"]
+    joined = bushel.join(train, {"label": np.arange(100), "double": np.arange(100) * 2}, on="label")
+    with pytest.raises(ValueError, match='engine must be "native" for joined features'):
+        dataset(joined, batch_size=2, engine="graph")
+    first = next(iter(dataset(joined, batch_size=2)))
+    np.testing.assert_array_equal(first[0]["double"], first[1] * 2)
+
+
 def test_wrapping_round_is_refused_by_the_graph(floats: Path) -> None:
     order = Order(world=3, uneven="wrap")
     with pytest.raises(ValueError, match='engine must be "native" for uneven="wrap"'):

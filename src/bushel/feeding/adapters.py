@@ -178,6 +178,18 @@ def digest_of(split: Split) -> int:
     return _native.xxh64(repr(files).encode() + chosen) >> 33  # 31 bits, which every framework stores
 
 
+def run_identity(request: Request) -> dict[str, int]:
+    """What must stay the same for a number of batches to mean the same place in the data."""
+    settings = request.settings
+    return {
+        "batch_size": settings.batch_size,
+        "ranks": settings.order.world,
+        "seed": settings.order.seed,
+        "records": len(request.split),
+        "dataset": digest_of(request.split),
+    }
+
+
 class Loops:
     """Loops over a split, one after the other: each reads the next epochs, or goes on where a state was taken."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bushel.reading.batch import Batch, Report
 from bushel.reading.dataset import Dataset, Split, mix
 from bushel.reading.feed import Feed, batches, measure
+from bushel.reading.joining import join
 from bushel.reading.layout import Bucket, Dense, Pack, Pad, Sparse
 from bushel.reading.order import Order
 from bushel.reading.pipeline import Workers
@@ -24,6 +25,7 @@ __all__ = [
     "Split",
     "Workers",
     "batches",
+    "join",
     "measure",
     "mix",
     "open",

@@ -142,15 +142,26 @@ class Report(msgspec.Struct, kw_only=True):
             return f"Python runs one transform at a time: give it processes: Workers(processes={self.threads})."
         return _ADVICE[self.slowest]
 
+    @property
+    def summary(self) -> str:
+        """How much was read, and how fast."""
+        read = f"{quantity(self.records, 'record')} in {self.batches:,} batch{'es' * (self.batches != 1)}"
+        return f"{read}, {self.seconds:.2f} s: {self.records_per_second:,.0f} records/s"
+
+    @property
+    def damage(self) -> str:
+        """How much was damaged, and the first of it."""
+        first = self.faults[0]
+        return f"{self.damaged} damaged, the first: {first.place}: {first.why}"
+
     def __str__(self) -> str:
         share = 100 / max(self.seconds, 1e-9)
         work = ", ".join(f"{name} {getattr(self, name):.2f} s" for name in ("storage", "decode", "transform", "layout"))
-        read = f"{quantity(self.records, 'record')} in {self.batches:,} batch{'es' * (self.batches != 1)}"
         who = quantity(self.threads, "thread")
         if self.processes:
             who += f" of {self.processes} process{'es' * (self.processes > 1)}"
         lines = [
-            f"{read}, {self.seconds:.2f} s: {self.records_per_second:,.0f} records/s",
+            self.summary,
             f"work in {who}: {work}",
             *self._in_python(),
             *([CODEC_WORDS.format(**self.codecs)] if self.codecs else []),
@@ -161,8 +172,7 @@ class Report(msgspec.Struct, kw_only=True):
         if self.fallbacks:
             lines.append(f"{quantity(self.fallbacks, 'image')} decoded on the CPU, because the GPU could not")
         if self.damaged:
-            first = self.faults[0]
-            lines.append(f"{self.damaged} damaged, the first: {first.place}: {first.why}")
+            lines.append(self.damage)
         return "\n".join(lines)
 
     def _in_python(self) -> list[str]:
@@ -427,7 +437,7 @@ class Maker:
     def _read(self, rows: Ints, tally: Tally) -> dict[str, Column] | None:
         """The columns; None if a record is at fault."""
         begin = perf_counter()
-        decoded = self.split.shards.decode(rows, self.wanted)
+        decoded = self.split.decode(rows, self.wanted)
         tally.storage += decoded.seconds_fetching
         if decoded.faults:
             return None
@@ -481,7 +491,7 @@ class Maker:
     def _intact(self, rows: Ints, tally: Tally) -> Ints:
         """Which rows can be read; the others are counted, or raised."""
         shards = self.split.shards
-        faults = self.split.shards.decode(rows, self.wanted).faults
+        faults = self.split.decode(rows, self.wanted).faults
         for row, fault, column in faults:
             if self.on_fault == "raise":
                 raise shards.error(int(rows[row]), fault, self.wanted[column][0] if column >= 0 else None)
@@ -505,7 +515,7 @@ class Maker:
     def _why_unfit(self, rows: Ints) -> str | None:
         """Why rows do not hold what the schema says; None if they do."""
         try:
-            self.split.shape(self.split.shards.decode(rows, self.wanted), self.wanted, rows)
+            self.split.shape(self.split.decode(rows, self.wanted), self.wanted, rows)
         except SchemaMismatch as error:
             return f"{error.at.rpartition('/')[2]}: {error.what}"
         return None

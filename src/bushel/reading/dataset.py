@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice, repeat
 from os import PathLike
@@ -20,16 +22,28 @@ from bushel.data.columns import (
     BytesColumn,
     Column,
     Ragged,
+    SparseColumn,
     as_ragged,
     concatenate,
     cut,
     join_sparse,
     need_arrow,
+    splits_of,
+    with_missing,
 )
 from bushel.data.samples import Sample, column_of, feature_of, sample_at
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import choose, find, group_files
-from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch, quantity, understood
+from bushel.errors import (
+    BushelError,
+    Fault,
+    FileProblem,
+    MissingName,
+    SchemaMismatch,
+    fault_words,
+    quantity,
+    understood,
+)
 from bushel.printing import html_table
 from bushel.reading.arrow_streams import RecordStream, join_streams
 from bushel.reading.expressions import Expression, one_of, parse
@@ -56,7 +70,7 @@ from bushel.transforms import Transform
 from bushel.transforms.by_name import make_from_data
 from bushel.transforms.chain import restore_all
 
-__all__ = ["Dataset", "Share", "Split", "mix", "open", "open_manifest"]
+__all__ = ["Dataset", "Join", "Share", "Split", "mix", "open", "open_manifest"]
 
 Ints: TypeAlias = NDArray[np.int64]
 Change: TypeAlias = tuple[str, Callable[[Any], Any], Feature]
@@ -207,6 +221,45 @@ class Share:
         self.weight = weight
 
 
+@dataclass(frozen=True)
+class Join:
+    """Features of another split, for each record of the shards."""
+
+    split: Split  # it has no other features
+    rows: Ints  # the record there, by its number in the shards; -1: none
+    is_optional: bool  # whether a record may have none
+
+    def read(self, rows: Ints, names: Sequence[str]) -> dict[str, Any]:
+        """These features of records; a record there that cannot be read is a mismatch of the record here."""
+        found = self.rows[rows]
+        present = found >= 0
+        there, other = found[present], self.split
+        wanted = other.wanted(names)
+        decoded = other.decode(there, wanted)
+        for row, fault, column in decoded.faults:
+            at = int(there[row])
+            why = other.shards.why(at) or fault_words(Fault(fault))
+            name = wanted[max(column, 0)][0]
+            what = f"cannot be joined, {other.shards.place(at)}: {why}"
+            raise SchemaMismatch(what, at=f"record {np.flatnonzero(present)[row]}/{name}")
+        columns = other.shape(decoded, wanted, there)
+        return {name: _spread(column, present) for name, column in columns.items()} if self.is_optional else columns
+
+    def lengths(self, name: str) -> Ints:
+        """How many values of a feature each record has."""
+        counted = np.append(self.split.lengths(name), 0)  # the last is for those that have none
+        return np.asarray(counted[self.rows], np.int64)
+
+
+def _spread(column: Any, present: NDArray[np.bool_]) -> Any:
+    """A column of some rows as one of all; the others lack it, and sparse ones have zeros."""
+    if not isinstance(column, SparseColumn):
+        return with_missing(column, present)
+    lengths = np.zeros(len(present), np.int64)
+    lengths[present] = np.diff(column.row_splits)
+    return SparseColumn(column.places, column.values, splits_of(lengths), column.size)
+
+
 class Split:
     """A named part of a dataset: records by number, in any order.
 
@@ -235,6 +288,7 @@ class Split:
         self.parts = tuple(parts)  # of a mixture
         self.classes: Sequence[str] = ()  # names of the label's codes
         self.changes: tuple[Change, ...] = ()  # by `map`
+        self.joins: tuple[Join, ...] = ()  # by `join`
         self._schema = schema
         self._stored: Schema | None = None
 
@@ -338,27 +392,38 @@ class Split:
             if name not in self.schema:
                 raise MissingName("feature", name, self.schema, where=self.paths[0])
         names = self.schema if columns is None else columns
-        features = wire_features({name: self.stored[name] for name in names})
+        own = [name for name in names if self._join_of(name) is None]
+        others = [name for name in names if name not in own] if self.joins else []  # last, as `decode` has only its own
+        features = wire_features({name: self.stored[name] for name in [*own, *others]})
         return [(name, feature.sequence, feature.kind) for name, feature in features.items()]
+
+    def _join_of(self, name: str) -> Join | None:
+        """The join that a feature, or a list of a sparse one, comes from."""
+        return next((join for join in self.joins if name in wire_features(join.split.schema.features)), None)
+
+    def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
+        """Decode features of records by their number in the shards; those that were joined are read by `shape`."""
+        own = [one for one in wanted if self._join_of(one[0]) is None] if self.joins else wanted
+        return self.shards.decode(rows, own)
 
     def read(self, rows: Ints, columns: Sequence[str] | None = None) -> dict[str, Column]:
         """Columns of records by their number in the shards; a damaged record is an error."""
         self.shards.check()
         wanted = self.wanted(columns)
-        decoded = self.shards.decode(rows, wanted)
+        decoded = self.decode(rows, wanted)
         for row, fault, column in decoded.faults:
             raise self.shards.error(int(rows[row]), fault, wanted[column][0] if column >= 0 else None)
         return self.shape(decoded, wanted, rows)
 
     def usable(self, rows: Ints) -> Ints:
         """Those of the records that are intact."""
-        bad = {row for row, _, _ in self.shards.decode(rows, self.wanted()).faults}
+        bad = {row for row, _, _ in self.decode(rows, self.wanted()).faults}
         return rows[[at for at in range(len(rows)) if at not in bad]] if bad else rows
 
     def shape(self, decoded: Decoded, wanted: Wanted, rows: Ints) -> dict[str, Column]:
         """Give decoded columns the types and shapes of the schema."""
         shaped: dict[str, Any] = {}
-        for (name, _, kind), found in zip(wanted, decoded.columns, strict=True):
+        for (name, _, kind), found in zip(wanted[: len(decoded.columns)], decoded.columns, strict=True):
             feature = self.stored.features.get(name)
             if feature is None:  # one of the two lists of a sparse feature
                 self._join(shaped, name, as_ragged(to_column(found)) if len(rows) else _no_list(kind), rows)
@@ -369,12 +434,28 @@ class Split:
                 raise self._mismatch(error, name, rows) from None
             # An optional feature is ragged even if all these rows have it: a batch depends on its features only.
             shaped[name] = column if feature.required or feature.sequence else _with_presence(as_ragged(column))
+        self._add_joined(shaped, [name for name, _, _ in wanted[len(decoded.columns) :]], rows)
         known = dict(self.stored.features) if self.changes else {}
         for name, function, feature in self.changes:
             if name in shaped:
                 shaped[name] = self._changed(shaped[name], (name, function, feature), known[name], rows)
             known[name] = feature
         return shaped
+
+    def _add_joined(self, shaped: dict[str, Any], wires: Sequence[str], rows: Ints) -> None:
+        for join in self.joins:
+            features = join.split.schema.features
+            names = [name for name in features if any(wire in wires for wire in wire_features({name: features[name]}))]
+            if not names:
+                continue
+            try:
+                shaped |= join.read(rows, names)
+            except SchemaMismatch as error:
+                if not error.at.startswith("record "):
+                    raise
+                row, _, name = error.at.removeprefix("record ").partition("/")
+                place = self.shards.place(int(rows[int(row)]))
+                raise SchemaMismatch(error.what, at=f"{place}/{name}") from None
 
     def _changed(self, column: Column, change: Change, before: Feature, rows: Ints) -> Any:
         """A column after a function of `map`."""
@@ -426,13 +507,16 @@ class Split:
     def _carried(self, name: str) -> NDArray[Any] | None:
         """The values of a feature, if the indexes have them."""
         place = "label" if name == self.label else name
-        carried = None if any(name == changed for changed, _, _ in self.changes) else self.shards.values(place)
+        is_made = any(name == changed for changed, _, _ in self.changes) or self._join_of(name) is not None
+        carried = None if is_made else self.shards.values(place)
         if carried is None or any(place in shard.index.hashed for shard in self.shards.shards):
             return None
         return carried if self.rows is None else carried[self.rows]
 
     def lengths(self, name: str) -> Ints:
         """How many values of a feature each record of the shards has: from the indexes, or counted now."""
+        if (join := self._join_of(name)) is not None:
+            return join.lengths(name)
         carried = self.shards.values(f"length/{name}")
         if carried is not None:
             return carried.astype(np.int64, copy=False)
@@ -442,7 +526,8 @@ class Split:
         return np.concatenate([row_lengths(to_column(piece.columns[0])) for piece in pieces] or [rows])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "shards"}
+        joins = tuple(replace(join, split=copy(join.split)) for join in self.joins)
+        return {key: value for key, value in self.__dict__.items() if key != "shards"} | {"joins": joins}
 
     def filter(self, condition: str) -> Split:
         """The records that meet a condition; the index is used where it has the values.
@@ -483,8 +568,8 @@ class Split:
             raise ValueError(f"select takes a list of names or numbers, got the string {chosen!r}")
         if len(chosen) and isinstance(chosen[0], str):
             self.wanted(chosen)
-            return self._but(_schema=_only(self.schema, chosen), _stored=_only(self.stored, chosen))
-        return self._but(rows=self._rows_at(np.asarray(chosen, np.int64)), parts=())
+            return self.but(_schema=_only(self.schema, chosen), _stored=_only(self.stored, chosen))
+        return self.but(rows=self._rows_at(np.asarray(chosen, np.int64)), parts=())
 
     def sort(self, name: str, *, descending: bool = False) -> Split:
         """The records in the order of a feature with one value each; those that lack it come last."""
@@ -526,7 +611,7 @@ class Split:
         feature = feature_of(function(value), name=name)
         feature = msgspec.structs.replace(feature, required=self.schema[name].required)
         changed = msgspec.structs.replace(self.schema, features={**self.schema.features, name: feature})
-        return self._but(_schema=changed, _stored=self.stored, changes=(*self.changes, (name, function, feature)))
+        return self.but(_schema=changed, _stored=self.stored, changes=(*self.changes, (name, function, feature)))
 
     def view(self, *, height: int = 640) -> Any:
         """The records as a page in the cell of a notebook; elsewhere, the link to it.
@@ -569,7 +654,7 @@ class Split:
                 frame[name] = [cell.to_numpy() if cell.is_valid else None for cell in table.column(name)]
         return frame
 
-    def _but(self, **changed: Any) -> Split:
+    def but(self, **changed: Any) -> Split:
         """The same split with some attributes changed."""
         chosen = object.__new__(type(self))
         chosen.__dict__.update(self.__dict__)
@@ -613,6 +698,8 @@ def mix(splits: Sequence[Split], weights: Sequence[float] | None = None) -> Spli
         raise ValueError(f"weights must be {len(splits)} numbers of at least 0 that are not all 0, got {shares}")
     if any(split.is_raw for split in splits):
         raise ValueError("splits to be mixed must be of datasets: build raw data first (bushel.build)")
+    if any(split.joins for split in splits):
+        raise ValueError("splits to be mixed must be of one dataset each: mix them first, and then join (bushel.join)")
     parts: list[Share] = []
     rows: list[Ints] = []
     first = count = 0

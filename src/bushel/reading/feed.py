@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -32,6 +33,8 @@ from bushel.storage import AnyPath
 from bushel.transforms import BatchTransform, Transform, decode_image
 
 __all__ = ["Feed", "batches", "measure"]
+
+_LOG = logging.getLogger("bushel")
 
 
 def batches(
@@ -164,6 +167,7 @@ class Feed:
             self._wait()
         if not self._ready:
             self._is_through = True
+            self._log_end()
             if not self._report.batches and self._report.damaged:
                 raise self._nothing_intact()
             raise StopIteration
@@ -176,6 +180,13 @@ class Feed:
             report.filled += int(len(batch.real) - batch.real.sum())
         self._returned = perf_counter()
         return batch
+
+    def _log_end(self) -> None:
+        if _LOG.isEnabledFor(logging.INFO):
+            report = self.report()
+            _LOG.info("read %s of %s: %s", self.split.name, self.split.paths[0].parent, report.summary)
+            if report.damaged:
+                _LOG.info("read %s of %s: %s", self.split.name, self.split.paths[0].parent, report.damage)
 
     def _wait(self) -> None:
         """Wait until a batch is ready, if any is left."""

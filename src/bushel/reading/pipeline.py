@@ -248,6 +248,8 @@ def prepare(split: Split, settings: FeedSettings, pool: Any = None) -> tuple[Mak
         split.shards.check()
     is_once = settings.epochs == 1 and order.world == 1
     split.shards.begin(shuffled_among=shuffled_in_blocks if order.shuffle else 0, is_once=is_once)
+    for join in split.joins:
+        join.split.shards.begin(shuffled_among=None)
     wanted = split.wanted(settings.columns)
     sampler = sampler_of(split, order)
     pack: Pack | None = None

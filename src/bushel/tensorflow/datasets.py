@@ -6,14 +6,15 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from bushel.data.schema import Schema
-from bushel.errors import MissingName, SchemaMismatch
-from bushel.feeding.adapters import Data, Request, open_split, request_of, row_weights
+from bushel.errors import BushelError, MissingName, SchemaMismatch
+from bushel.feeding.adapters import Data, Request, open_split, request_of, row_weights, run_identity
 from bushel.reading import Batch, Bucket, Dense, Feed, Order, Pack, Pad, Sparse, Workers
 from bushel.reading.batch import OnFault
 from bushel.reading.layout import Layout
@@ -86,7 +87,27 @@ def dataset(
         return graph_dataset(request, skip=skip).with_options(_options(request.settings.order))
     passes = _Passes(request, skip, _joined(request))
     made = _native_dataset(request, passes).with_options(_options(request.settings.order))
+    made.run = passes  # which `bushel.keras.keep_place` moves
+    _refuse_checkpoints(made)
     return _with_length(made, passes.rest) if passes.begins_inside and passes.rest is not None else made
+
+
+def _refuse_checkpoints(made: Any) -> None:
+    """Let `tf.train.Checkpoint` of an iterator say what to use; TensorFlow says only that a PyFunc is stateful."""
+
+    def refuse(*_: Any) -> Any:
+        raise BushelError(
+            'an iterator of engine="native" cannot be saved: save the number of batches, and start with '
+            'dataset(..., skip=NUMBER); with Keras, use bushel.keras.keep_place; or use engine="graph"'
+        )
+
+    class Native(type(made)):  # type: ignore[misc]
+        def __iter__(self) -> Any:
+            iterator = super().__iter__()
+            iterator._serialize_to_tensors = refuse
+            return iterator
+
+    made.__class__ = Native
 
 
 def _with_length(made: Any, count: int) -> Any:
@@ -167,6 +188,22 @@ class _Passes:
         self._begun = 0
         feed = Feed(request.split, request.settings)  # refuses what cannot be read at once
         self._steps = len(feed) if skip or not request.is_packed else None
+        self._moved: tuple[int, int] | None = None  # a number of batches, and the pass that begins after them
+
+    @property
+    def steps(self) -> int | None:
+        """How many batches an epoch has; None if unknown."""
+        return self._steps
+
+    @property
+    def identity(self) -> dict[str, int]:
+        """What must stay the same for a number of batches to mean the same place."""
+        return run_identity(self._request)
+
+    def move(self, batches: int) -> None:
+        """Begin the next pass after so many batches of the run. Every pass has as many batches as before."""
+        with self._lock:
+            self._moved = batches, self._begun
 
     @property
     def count(self) -> int | None:
@@ -196,21 +233,38 @@ class _Passes:
         """The batches of the next pass."""
         with self._lock:
             turn, self._begun = self._begun, self._begun + 1
-        feed = Feed(self._request.split, self._read)
+        if self._moved is not None and self._steps:
+            batches, first = self._moved
+            yield from self._after(batches + (turn - first) * self._whole)
+            return
         epoch, position = self._place(turn)
-        began = epoch - epoch % (self._request.settings.epochs or 1)
+        yield from self._from(self._read, epoch, position, epoch - epoch % (self._request.settings.epochs or 1))
+
+    def _after(self, batches: int) -> Iterator[Batch]:
+        """A whole pass that begins after so many batches, inside an epoch or not."""
+        settings = self._request.settings
+        epoch, step = divmod(batches, self._steps or 1)
+        yield from self._from(self._read, epoch, self._position(step), epoch)
+        if step and settings.epochs is not None:
+            after = epoch + settings.epochs
+            yield from islice(self._from(settings, after, 0, after), step)
+
+    def _from(self, settings: FeedSettings, epoch: int, position: int, began: int) -> Iterator[Batch]:
+        feed = Feed(self._request.split, settings)
         feed.restore({**feed.state(), "epoch": epoch, "position": position, "bin": 0, "pass": began})
         try:
             yield from feed
         finally:
             feed.close()
 
+    def _position(self, step: int) -> int:
+        return step * self._request.settings.batch_size * self._request.settings.order.world
+
     def _place(self, turn: int) -> tuple[int, int]:
         settings = self._request.settings
         epoch, step = divmod(self._skip, self._steps) if self._skip and self._steps else (0, 0)
-        position = step * settings.batch_size * settings.order.world
         if turn == 0:
-            return epoch, position
+            return epoch, self._position(step)
         passed = epoch // settings.epochs if settings.epochs else epoch
         return (passed + turn) * (settings.epochs or 1), 0
 
@@ -295,6 +349,7 @@ def _refuse_what_only_the_native_engine_can(request: Request, skip: int) -> None
         "order.block": order.block is not None,
         "a layout that packs": any(isinstance(step, Pack) for step in settings.layout),
         "a mixture of splits": bool(request.split.parts),
+        "joined features": bool(request.split.joins),
         "a selection of records": request.split.rows is not None and not request.split.parts,
     }
     for what, is_asked in unable.items():

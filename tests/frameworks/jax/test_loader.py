@@ -172,3 +172,8 @@ def test_jax_is_asked_for_by_name_where_it_is_missing() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert 'ImportError: bushel.jax needs JAX: pip install "bushel[jax]"' in done.stderr
+
+
+def test_a_batch_size_that_no_device_count_fits_is_refused_before_reading(numbered: Path) -> None:
+    with pytest.raises(ValueError, match=r"batch_size must be a multiple of the 8 devices.*got 63"):
+        bushel.jax.loader(numbered, "train", batch_size=63)
