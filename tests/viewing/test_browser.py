@@ -91,12 +91,11 @@ def test_open_browse_filter_open_a_record_and_go_back(look: Any, images: Path) -
     tab = look(images)
     page = tab.open()
     page.get_by_text("Classes (3)").first.wait_for()
-    tab.shoot("overview")
     page.get_by_role("link", name="train", exact=True).first.click()
     page.locator(".tile").first.wait_for()
     tab.settle()
     assert page.locator(".tile img").count() >= 40
-    page.wait_for_function("document.querySelector('.tile img').naturalWidth === 32")
+    until(page, lambda: page.locator(".tile img").first.evaluate("image => image.naturalWidth") == 32)
     tab.shoot("browse")
     page.get_by_label("Class").select_option("cat")
     page.wait_for_url("**where=*")
@@ -121,6 +120,56 @@ def test_open_browse_filter_open_a_record_and_go_back(look: Any, images: Path) -
     page.keyboard.press("Enter")
     page.get_by_role("alert").wait_for()
     assert page.get_by_label("Condition").input_value() == "widht >"
+
+
+def test_the_overview_shows_each_class_and_its_share_of_each_split(look: Any, images: Path) -> None:
+    tab = look(images)
+    page = tab.open()
+    until(page, lambda: "24 to 28" in page.locator(".lede").text_content())
+    said = page.locator(".lede").text_content().split(", ")
+    assert said[:4] == ["90 images", "32 \N{MULTIPLICATION SIGN} 24 to 28", "3 classes", "3 splits"]
+    assert page.locator(".kinds .name").all_text_contents() == ["cat", "dog", "owl"]
+    for number in range(3):
+        drawn(page, f".kinds > li:nth-child({number + 1}) .samples li:first-child img")
+    assert page.locator(".kinds .share").count() == 9
+    shares = page.locator(".kinds .share .figure").all_text_contents()
+    assert sum(int(share.split(": ")[1].split(" ")[0]) for share in shares) == 90
+    assert page.get_by_role("region", name="Columns by split").count() == 1
+    assert page.locator("tr", has=page.get_by_label("Role of label")).locator("svg.histogram").count() == 3
+    tab.shoot("overview")
+
+
+def test_a_finding_shows_its_records_without_a_click(look: Any, images: Path) -> None:
+    tab = look(images)
+    page = tab.open()
+    copies = page.locator(".finding", has_text="in train too").or_(page.locator(".finding", has_text="repeat another"))
+    copies.first.wait_for()
+    copies.first.scroll_into_view_if_needed()
+    pair = copies.first.locator(".together").first
+    assert pair.locator(".tile").count() == 2
+    for number in (1, 2):
+        until(page, lambda at=number: pair.locator(f"li:nth-child({at}) img[src]").count() == 1)
+    one, other = (pair.locator("img").nth(number).get_attribute("src") for number in range(2))
+    assert one == other
+    assert page.locator(".lede").text_content().count(";") == 1
+    tab.shoot("evidence")
+
+
+def test_a_table_shows_rows_and_where_a_number_lies(look: Any, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    rows = [{"age": float(draw.normal(40, 5)), "city": "Bern", "label": "ab"[n % 2]} for n in range(300)]
+    rows[7]["age"] = 9e9
+    bushel.build(iter(rows), tmp_path / "people", split="80/20")
+    tab = look(tmp_path / "people")
+    page = tab.open()
+    found = page.locator(".finding", has_text="'age' is 9e+09")
+    found.wait_for()
+    assert found.locator("tbody tr").count() == 1
+    assert "9e+09" in found.locator("tbody tr").text_content()
+    until(page, lambda: found.locator(".curves svg").count() == 2)
+    some = page.get_by_role("region", name="Some records").first
+    assert some.locator("thead th").all_text_contents() == ["record", "label", "age", "city"]
+    assert some.locator("tbody tr").count() == 4
 
 
 def test_everything_can_be_done_with_the_keyboard(look: Any, images: Path, tmp_path: Path) -> None:
@@ -348,16 +397,14 @@ def test_splits_are_compared_duplicates_shown_and_batches_drawn(look: Any, image
     assert page.locator(".histogram.two").count() >= 1
     tab.shoot("compare")
     page = tab.open("duplicates")
-    page.get_by_role("button", name="Look for duplicates").click()
     page.get_by_text("2 times the same").first.wait_for()
     tab.settle()
     tab.shoot("duplicates")
     page = tab.open("labels")
-    page.get_by_role("button", name="Look for suspected labels").click()
     page.get_by_text("among 90 records, compared by image").wait_for()
     page = tab.open("batches?split=train")
     page.get_by_text("each without augmentation, and with it").wait_for()
-    page.wait_for_function("document.querySelector('.pair img').naturalWidth === 32")
+    until(page, lambda: page.locator(".pair img").first.evaluate("image => image.naturalWidth") == 32)
     tab.shoot("batches")
     page.get_by_role("button", name="Draw again").click()
     page.wait_for_url("**seed=1*")
@@ -398,6 +445,7 @@ def test_views_fit_any_width_and_pass_axe(look: Any, images: Path, everything: P
     tab.page.set_viewport_size({"width": wide, "height": 800})
     paths = (
         "",
+        "?d=1",
         "browse?split=train",
         "browse?d=1&view=table",
         "record?d=1&row=0",
@@ -409,6 +457,9 @@ def test_views_fit_any_width_and_pass_axe(look: Any, images: Path, everything: P
     for path in paths:
         page = tab.open(path)
         page.wait_for_timeout(200)
+        if not path or path == "?d=1":  # the overview is whole when the check is done
+            page.get_by_text("Findings (").wait_for()
+            page.locator(".evidence").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= wide + 1, path
         found = axe.run(page).response["violations"]
         assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == [], path

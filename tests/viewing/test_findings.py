@@ -47,6 +47,34 @@ def test_findings_lead_to_their_records(tmp_path: Path) -> None:
     assert records["total"] == found["findings"][at]["places"]["train"]
 
 
+def test_copies_are_shown_two_by_two(tmp_path: Path) -> None:
+    rows = [{"text": f"a sentence that is long enough to be seen {n % 38}", "label": n % 2} for n in range(41)]
+    bushel.build(iter(rows), tmp_path / "data")
+    page = page_of(tmp_path / "data")
+    page.tell("check", {"d": 0})
+    findings = finished(page, "findings")["findings"]
+    (copies,) = [one for one in findings if one["rule"] == "SPL008"]
+    assert len(copies["groups"]) == 3
+    for group in copies["groups"]:
+        one, other = group
+        assert one["row"] != other["row"]
+        assert one["fields"]["text"] == other["fields"]["text"]
+
+
+def test_a_suspected_label_is_shown_with_the_neighbours_that_contradict_it(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    rows = [{"x": draw.normal(6 * (n % 2), 1, 8), "label": "ab"[(n % 2) ^ (n % 20 == 0)]} for n in range(400)]
+    bushel.build(iter(rows), tmp_path / "data")
+    page = page_of(tmp_path / "data")
+    page.tell("check", {"d": 0})
+    finished(page, "findings")
+    finished(page, "suspects")
+    (suspected,) = [one for one in page.ask("findings")["findings"] if one["rule"] == "LBL010"]
+    for suspect, *neighbours in suspected["groups"]:
+        assert len(neighbours) == 3
+        assert suspect["fields"]["label"]["text"] not in {one["fields"]["label"]["text"] for one in neighbours}
+
+
 def test_duplicates_are_found_over_all_splits(pictures: Page, images: Path) -> None:
     pictures.tell("duplicates", {"d": 0})
     found = finished(pictures, "duplicates")

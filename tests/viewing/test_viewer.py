@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from looking import Page, page_of
 from pictures import encode_image, photo
-from support import example, write_records
+from support import example, flip, write_records
 
 import bushel
 from bushel.viewing import opened as viewing_opened
@@ -33,6 +33,60 @@ def test_the_overview_counts_by_the_manifest(pictures: Page) -> None:
     numbers = pictures.ask("statistics", split="train")
     assert sum(numbers["classes"].values()) == numbers["records"] == numbers["of"]
     assert numbers["features"]["image"]["widths"]["low"] == 32
+
+
+def test_samples_have_records_of_each_class(pictures: Page, images: Path) -> None:
+    found = pictures.ask("samples")
+    assert (found["form"], found["names"], found["classes"]) == ("tiles", ["image"], 3)
+    train = bushel.open(images)["train"]
+    for at, strip in enumerate(found["strips"]):
+        assert strip["name"] == ("cat", "dog", "owl")[at]
+        assert len(strip["records"]) == 8
+        assert {train[record["row"]]["label"] for record in strip["records"]} == {at}
+        assert all(set(record["fields"]) == {"image", "label"} for record in strip["records"])
+
+
+def test_samples_without_classes_are_spread_over_the_records(tmp_path: Path) -> None:
+    with bushel.Writer(tmp_path / "x.tfrecord") as writer:
+        for number in range(100):
+            writer.write({"text": f"a sentence that is different from all the others: {number}", "kind": "note"})
+    found = page_of(tmp_path / "x.tfrecord").ask("samples")
+    (strip,) = found["strips"]
+    rows = [record["row"] for record in strip["records"]]
+    assert (found["names"], found["classes"], len(rows)) == (["text"], 0, 16)
+    assert (rows[0], rows[-1]) == (0, 99)
+
+
+def test_a_damaged_record_and_missing_labels_leave_the_other_samples(tmp_path: Path) -> None:
+    path = tmp_path / "x.tfrecord"
+    with bushel.Writer(path) as writer:
+        for number in range(41):
+            label = {"label": ["no", "yes"][number % 2]} if number % 10 else {}
+            writer.write({"text": f"a sentence that is different from all the others: {number}", **label})
+    flip(path, at=path.stat().st_size // 2)
+    found = page_of(path).ask("samples")
+    assert [(strip["name"], len(strip["records"])) for strip in found["strips"]] == [("no", 8), ("yes", 8)]
+    assert not any(record["problem"] for strip in found["strips"] for record in strip["records"])
+
+
+def test_a_dataset_without_records_has_no_samples(tmp_path: Path) -> None:
+    (tmp_path / "x.tfrecord").write_bytes(b"")
+    page = page_of(tmp_path / "x.tfrecord")
+    assert page.ask("samples")["strips"] == []
+    assert page.ask("columns")["splits"][0]["of"] == 0
+
+
+def test_columns_have_the_same_steps_in_all_splits(tmp_path: Path) -> None:
+    rows = [{"x": float(n), "city": ["Bern", "Rome"][n >= 60], "split": "train"} for n in range(60)]
+    rows += [{"x": float(n), "city": "Rome", "split": "val"} for n in range(60, 80)]
+    bushel.build(iter(rows), tmp_path / "data", split="split")
+    found = page_of(tmp_path / "data").ask("columns")
+    assert [split["name"] for split in found["splits"]] == ["train", "val"]
+    numbers = found["columns"]["x"]
+    assert (numbers["low"], numbers["high"]) == (0, 79)
+    assert [[share > 0 for share in bins].index(True) for bins in numbers["bins"]] == [0, 18]
+    city = found["columns"]["city"]
+    assert (city["values"], city["bins"]) == (["Bern", "Rome"], [[1, 0], [0, 1]])
 
 
 def test_roles_are_guessed_from_names_types_and_values(mixed: Page) -> None:

@@ -30,13 +30,18 @@ from bushel.records.likeness import (
 from bushel.storage import as_path, lines_inside, why_not_inside
 from bushel.viewing.opened import Opened, OpenedSplit
 
-__all__ = ["BackgroundJob", "CheckJob", "DuplicateJob", "SuspectJob", "quarantined"]
+__all__ = ["BackgroundJob", "CheckJob", "DuplicateJob", "Place", "SuspectJob", "quarantined"]
 
 Hashes: TypeAlias = NDArray[np.uint64]
+Place: TypeAlias = tuple[str, int]  # a record: its split and its number there
 _QUARANTINE = "_quarantine.jsonl"
 _MOST_COMPARED = 10_000_000  # records whose contents are compared
 _GROUPS = 1000  # that are kept
 _SHOWN = 100
+_GROUPS_SHOWN = 3  # of the records that show a finding
+_RECORDS_SHOWN = 6  # of those, where they are one group
+_BY_NEIGHBOURS = "LBL010"
+_PAIRED = {"SPL001", "SPL002", "SPL003", "SPL008", "LBL006"}  # whose records are named two by two: alike
 
 
 class BackgroundJob:
@@ -77,11 +82,15 @@ class BackgroundJob:
 
 
 class CheckJob(BackgroundJob):
-    """Findings of `bushel check`, the worst first, with the records that they name."""
+    """Findings of `bushel check`, the worst first, with the records that they name.
 
-    def __init__(self, opened: Opened) -> None:
+    A finding about neighbours names the records but not the neighbours: `suspects` finds these when the check is done.
+    """
+
+    def __init__(self, opened: Opened, suspects: SuspectJob) -> None:
         super().__init__()
         self.opened = opened
+        self.suspects = suspects
         self.findings: list[Any] = []
 
     def work(self) -> None:
@@ -91,25 +100,49 @@ class CheckJob(BackgroundJob):
         opened = self.opened
         files = [str(path) for part in opened.parts.values() for path in part.paths]
         self.findings = check([opened.where] if opened.manifest else files, progress=self.progress).findings
+        if any(finding.rule == _BY_NEIGHBOURS for finding in self.findings):
+            self.suspects.start()
 
     def places(self, number: int) -> dict[str, list[int]]:
         """The records that a finding names, by split."""
-        if not 0 <= number < len(self.findings):
-            return {}
         found: dict[str, list[int]] = {}
+        for split, row in self._records(number):
+            found.setdefault(split, []).append(row)
+        return found
+
+    def _records(self, number: int) -> list[Place]:
+        """The records that a finding names, in its order."""
+        if not 0 <= number < len(self.findings):
+            return []
+        found: list[Place] = []
         for location in self.findings[number].locations:
             if location.file is None or location.record is None:
                 continue
             for name, part in self.opened.parts.items():
                 row = part.row_of(location.file, location.record)
                 if row is not None:
-                    found.setdefault(name, []).append(row)
+                    found.append((name, row))
         return found
+
+    def groups(self, number: int) -> list[list[Place]]:
+        """The records that show a finding: those that belong together are in one group."""
+        rule, records = self.findings[number].rule, self._records(number)
+        if rule == _BY_NEIGHBOURS and self.suspects.state == "done":
+            return self.suspects.groups(_GROUPS_SHOWN) or [records[:_RECORDS_SHOWN]]
+        if rule in _PAIRED:
+            return [records[at : at + 2] for at in range(0, len(records), 2)][:_GROUPS_SHOWN]
+        return [list(dict.fromkeys(records))[:_RECORDS_SHOWN]] if records else []
+
+    def features(self, number: int) -> list[str]:
+        """The features that a finding is about."""
+        named = (location.feature for location in self.findings[number].locations)
+        return list(dict.fromkeys(name for name in named if name is not None))
 
     def to_json(self) -> dict[str, Any]:
         """All findings."""
         return {
             **super().to_json(),
+            "is_looking": self.suspects.state == "running",
             "findings": [
                 {
                     "rule": finding.rule,
@@ -120,6 +153,7 @@ class CheckJob(BackgroundJob):
                     "help": list(finding.help),
                     "where": [str(location) for location in finding.locations[:5]],
                     "places": {name: len(rows) for name, rows in self.places(number).items()},
+                    "features": self.features(number),
                 }
                 for number, finding in enumerate(self.findings)
             ],
@@ -132,7 +166,7 @@ class DuplicateJob(BackgroundJob):
     def __init__(self, opened: Opened) -> None:
         super().__init__()
         self.opened = opened
-        self.groups: list[list[tuple[str, int]]] = []
+        self.groups: list[list[Place]] = []
         self.count = 0  # of all groups
         self.extra = 0  # records beyond the first of each group
 
@@ -271,7 +305,7 @@ class SuspectJob(BackgroundJob):
         known, codes = np.unique(np.array(labels), return_inverse=True)
         self._judge(places, known, count_votes(scaled(blocks.values()), codes.astype(np.int64)))
 
-    def _read(self, names: Sequence[str]) -> tuple[list[tuple[str, int]], list[str], list[dict[str, Any]]]:
+    def _read(self, names: Sequence[str]) -> tuple[list[Place], list[str], list[dict[str, Any]]]:
         """Records spread over all splits: where they are, their labels, and their contents as numbers."""
         parts, account = self.opened.parts, self.opened.account
         total = sum(map(len, parts.values()))
@@ -281,21 +315,15 @@ class SuspectJob(BackgroundJob):
             for row in np.unique(np.linspace(0, len(part) - 1, count).astype(np.int64)).tolist() if len(part) else ():
                 values = part.record(row).values
                 self.progress(self.done + 1, min(total, COMPARED))
-                label = values.get(self.opened.label)
-                if not isinstance(label, int | str | bytes):
+                label = self.opened.class_of(values.get(self.opened.label))
+                if label is None:
                     continue
                 places.append((name, row))
-                labels.append(self._class(label))
+                labels.append(label)
                 rows.append(numbers_of(values, names, account))
         return places, labels, rows
 
-    def _class(self, label: int | str | bytes) -> str:
-        names = self.opened.classes
-        if isinstance(label, int):
-            return names[label] if 0 <= label < len(names) else str(label)
-        return label.decode("utf-8", "backslashreplace") if isinstance(label, bytes) else label
-
-    def _judge(self, places: list[tuple[str, int]], known: Any, votes: Votes) -> None:
+    def _judge(self, places: list[Place], known: Any, votes: Votes) -> None:
         found, of = find_suspects(votes), votes.nearest.shape[1]
         self.agreement = found.agreement
         for at, meant, share in zip(found.rows.tolist(), found.meant.tolist(), found.share.tolist(), strict=True):
@@ -311,6 +339,10 @@ class SuspectJob(BackgroundJob):
                     "neighbours": [{"split": places[other][0], "row": places[other][1]} for other in alike],
                 }
             )
+
+    def groups(self, most: int) -> list[list[Place]]:
+        """The surest suspects, each with the neighbours that contradict it."""
+        return [[(one["split"], one["row"]) for one in (each, *each["neighbours"])] for each in self.suspects[:most]]
 
     def rows(self, split: str) -> list[int]:
         """The suspected records of a split, the surest first."""

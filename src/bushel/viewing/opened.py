@@ -383,6 +383,14 @@ class Opened:
         """The feature that holds the label, or would."""
         return self.account.label or next(iter(self.parts.values())).split.label
 
+    def class_of(self, value: Any) -> str | None:
+        """The name of the class that a label says; None if it is not one whole number or text."""
+        if isinstance(value, int):
+            return self.classes[value] if 0 <= value < len(self.classes) else str(value)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "backslashreplace")
+        return value if isinstance(value, str) else None
+
     @property
     def schema(self) -> Schema:
         """What the records of the first split hold."""

@@ -30,6 +30,7 @@ __all__ = [
     "class_counts",
     "compared",
     "drift",
+    "side_by_side",
     "statistics_pbtxt",
     "summarise",
 ]
@@ -45,6 +46,7 @@ COUNTED_TEXT = 64  # bytes of a value that is counted
 _CHUNK_BYTES = 8 << 20
 _RUN = 16  # records next to each other, where only some are looked at
 _BINS = 24
+_BARS = 12  # values that have a bar of their own
 
 
 @dataclass
@@ -368,17 +370,44 @@ def _steps_apart(left: NDArray[np.float64], right: NDArray[np.float64]) -> float
 
 def compared(name: str, one: FeatureSummary | None, other: FeatureSummary | None) -> dict[str, Any]:
     """One feature of both sides; numbers in the same steps, so that their histograms can be compared."""
-    found = [side for side in (one, other) if side is not None]
-    stated: dict[str, Any] = {"name": name, "drift": drift(one, other) if one and other else 1.0}
+    return {"name": name, "drift": drift(one, other) if one and other else 1.0, **_in_same_steps((one, other))}
+
+
+def _in_same_steps(sides: Sequence[FeatureSummary | None]) -> dict[str, Any]:
+    stated: dict[str, Any] = {"present": [side.present if side is not None else 0 for side in sides]}
     for kind in ("values", "widths", "lengths"):
-        numbers = [getattr(side, kind) for side in found if getattr(side, kind).count]
+        numbers = [getattr(side, kind) for side in sides if side is not None and getattr(side, kind).count]
         if numbers:
             low, high = min(n.low for n in numbers), max(n.high for n in numbers)
             stated |= {"kind": kind, "low": low, "high": high}
-            stated["bins"] = [getattr(s, kind).histogram(low, high) if s is not None else [] for s in (one, other)]
-            stated["means"] = [getattr(s, kind).mean if s is not None else None for s in (one, other)]
+            stated["bins"] = [getattr(s, kind).histogram(low, high) if s is not None else [] for s in sides]
+            stated["means"] = [getattr(s, kind).mean if s is not None else None for s in sides]
             break
-    stated["present"] = [side.present if side is not None else 0 for side in (one, other)]
+    return stated
+
+
+def side_by_side(name: str, sides: Sequence[FeatureSummary | None], classes: Sequence[str] = ()) -> dict[str, Any]:
+    """One feature of all splits, to be seen in one row: shares of the same values, or numbers in the same steps.
+
+    Values are named where the most frequent of them are most of the records; `classes` names codes.
+    """
+    found = [side for side in sides if side is not None]
+    stated = {"name": name, **_in_same_steps(sides), "bytes": sum(side.bytes for side in found)}
+    stated["odd"] = sum(side.values.odd for side in found)
+    if any(side.widths.count for side in found):
+        heights = [side.heights for side in found if side.heights.count]
+        stated |= {"heights": [min(one.low for one in heights), max(one.high for one in heights)]}
+    counts: Counter[str] = sum((side.counts for side in found), Counter())
+    top = [value for value, _ in counts.most_common(_BARS)]
+    total = sum(counts.values())
+    is_text = bool(counts) and not any(side.values.count for side in found)
+    if top and (is_text or len(counts) <= _BARS) and (2 * sum(counts[value] for value in top) >= total):
+        each = [side.counts if side is not None else Counter[str]() for side in sides]
+        shares = [[count[value] / max(1, sum(count.values())) for value in top] for count in each]
+        names = [classes[int(v)] if v.isdecimal() and int(v) < len(classes) else v for v in top]
+        stated |= {"kind": "counts", "values": names, "others": len(counts) - len(top), "bins": shares}
+    elif is_text:
+        stated |= {"kind": "texts", "said": sum(found, FeatureSummary()).texts}
     return stated
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ from bushel.viewing.finding_views import (
     BackgroundJob,
     CheckJob,
     DuplicateJob,
+    Place,
     SharedJob,
     SuspectJob,
     quarantined,
@@ -40,7 +41,8 @@ from bushel.viewing.runs import (
 )
 from bushel.viewing.search import Query, Search
 from bushel.viewing.showing import Wanted, boxes_of, make_picture, make_pictures, make_sound, points_of, shown_field
-from bushel.viewing.statistics import Summary, class_counts, compared, summarise
+from bushel.viewing.statistics import Summary, class_counts, compared, side_by_side, summarise
+from bushel.viewing.strips import Face, choose_strips, face_of
 
 __all__ = ["Marks", "Viewer", "open_viewer"]
 
@@ -50,6 +52,7 @@ MOST_AT_ONCE = 200  # records of one page
 _SEARCHES = 8  # that are kept
 _LOOKED_AT = 2_000  # records of each split, for the overview
 _HEX_BYTES = 4096
+_FIRST_LOOK_SECONDS = 2.0  # that a check waits for the first look
 _CHECKED_AT_ONCE = 64 << 20  # bytes of a dataset that is checked without being asked
 
 
@@ -141,15 +144,18 @@ class Viewer:
         self.opened = list(opened)
         self.runs = list(runs)
         self._marks = Marks(marks)
-        self._checks = [CheckJob(one) for one in self.opened]
         self._duplicates = [DuplicateJob(one) for one in self.opened]
         self._suspects = [SuspectJob(one) for one in self.opened]
+        self._checks = [CheckJob(one, by) for one, by in zip(self.opened, self._suspects, strict=True)]
         self._shared_jobs: dict[Any, SharedJob] = {}
         self._searches: OrderedDict[tuple[int, str, Query], Search] = OrderedDict()
         self._summaries: dict[tuple[int, str], Summary] = {}
+        self._is_seen = threading.Event()  # whether a page shows the first records
         self._lock = threading.Lock()
         self.answers: dict[str, Callable[[Given], Any]] = {
             "overview": self.overview,
+            "samples": self.samples,
+            "columns": self.columns,
             "statistics": self.statistics,
             "records": self.records,
             "record": self.record,
@@ -157,7 +163,7 @@ class Viewer:
             "pictures": self.pictures,
             "audio": self.audio,
             "hex": self.hex,
-            "findings": partial(self._look_at, self._checks),
+            "findings": self.findings,
             "duplicates": partial(self._look_at, self._duplicates),
             "suspects": partial(self._look_at, self._suspects),
             "quarantine": self.quarantine,
@@ -176,14 +182,20 @@ class Viewer:
         }
 
     def start(self) -> Viewer:
-        """Find records that no manifest counts, in the background."""
+        """Find records that no manifest counts, in the background, and check what is small.
+
+        The check waits for the first look at the data, which it would slow down.
+        """
         threading.Thread(target=self._count, daemon=True).start()
         return self
 
     def _count(self) -> None:
-        for opened, job in zip(self.opened, self._checks, strict=True):
+        for opened in self.opened:
             opened.count()
-            if sum(part.size for part in opened.parts.values()) <= _CHECKED_AT_ONCE:
+            _ = opened.roles  # the page asks for them first
+        self._is_seen.wait(_FIRST_LOOK_SECONDS)
+        for opened, job in zip(self.opened, self._checks, strict=True):
+            if _is_small(opened):
                 job.start()
 
     def _dataset(self, given: Given) -> tuple[int, Opened]:
@@ -216,6 +228,7 @@ class Viewer:
             "label": opened.label,
             "classes": list(opened.classes),
             "is_built": opened.is_built,
+            "is_small": _is_small(opened),
             "refused": manifest.refused if manifest else 0,
             "splits": [_split(part, opened) for part in opened.parts.values()],
             "features": [
@@ -228,6 +241,68 @@ class Viewer:
                 "tensorflow": tf_description(opened.schema),
             },
         }
+
+    def samples(self, given: Given) -> dict[str, Any]:
+        """Some records of each class of the first split that has any, by the features that say most."""
+        _, opened = self._dataset(given)
+        part = next((part for part in opened.parts.values() if len(part)), opened.part(None))
+        roles = self._roles(opened, given)
+        face = face_of(part, roles)
+        strips, classes = choose_strips(opened, part)
+        shown = [
+            {"name": strip.name, "records": self._shown(opened, [(part.name, row) for row in strip.rows], roles, face)}
+            for strip in strips
+        ]
+        return {"form": face.form, "names": face.names, "strips": shown, "classes": classes}
+
+    def _shown(
+        self, opened: Opened, places: Sequence[Place], roles: Mapping[str, str], face: Face, more: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Records by their faces and labels, and some more of their features."""
+        kept = {*face.names, opened.label, *more}
+        found = []
+        for split, row in places:
+            part = opened.parts[split]
+            found.append({"split": split, **self._tile(opened, part, part.record(row), roles, kept)})
+        return found
+
+    def columns(self, given: Given) -> dict[str, Any]:
+        """Each feature with its distribution in all splits, of some records."""
+        number, opened = self._dataset(given)
+        parts = list(opened.parts.values())
+        found = [self._summary(number, part) for part in parts]
+        splits = [
+            {
+                "name": part.name,
+                "records": one.records,
+                "damaged": one.damaged,
+                "of": len(part),
+                "classes": class_counts(opened, part, one),
+            }
+            for part, one in zip(parts, found, strict=True)
+        ]
+        self._is_seen.set()  # a page asks for columns when it has its records
+        names = dict.fromkeys(name for one in found for name in one.features)
+        features = {
+            name: side_by_side(
+                name, [one.features.get(name) for one in found], opened.classes if name == opened.label else ()
+            )
+            for name in names
+        }
+        return {"splits": splits, "columns": features}
+
+    def findings(self, given: Given) -> dict[str, Any]:
+        """What the check found so far, each finding with the records that show it."""
+        number, opened = self._dataset(given)
+        job, roles = self._checks[number], self._roles(opened, given)
+        found = job.to_json()
+        if found["findings"]:
+            face = face_of(next(iter(opened.parts.values())), roles)
+            found["form"] = face.form
+            for at, one in enumerate(found["findings"]):
+                shown = (self._shown(opened, group, roles, face, one["features"]) for group in job.groups(at))
+                one["groups"] = list(shown)
+        return found
 
     def statistics(self, given: Given) -> dict[str, Any]:
         """Numbers of one split: of some records, or of all of them if asked for."""
@@ -423,10 +498,19 @@ class Viewer:
             raise ValueError("label must say the right label, got none")
         return self._marks.put(part, row, Mark(mark=kind, feature=opened.label, label=label if kind == "label" else ""))
 
-    def _tile(self, opened: Opened, part: OpenedSplit, record: Record, roles: Mapping[str, str]) -> dict[str, Any]:
+    def _tile(
+        self,
+        opened: Opened,
+        part: OpenedSplit,
+        record: Record,
+        roles: Mapping[str, str],
+        kept: Container[str] | None = None,
+    ) -> dict[str, Any]:
+        """A record as a grid shows it, with all of its features or those that are kept."""
         fields = {
             name: shown_field(opened, name, value, roles.get(name, "bytes"), is_short=True)
             for name, value in record.values.items()
+            if kept is None or name in kept
         }
         return {
             "row": record.row,
@@ -524,6 +608,11 @@ def _whole(given: Given, name: str, default: int) -> int:
     if not text.isdecimal() or len(text) > 18:
         raise ValueError(f"{name} must be a whole number of at least 0, got {text[:40]!r}")
     return int(text)
+
+
+def _is_small(opened: Opened) -> bool:
+    """Whether all records can be read without being asked."""
+    return sum(part.size for part in opened.parts.values()) <= _CHECKED_AT_ONCE
 
 
 def _type(opened: Opened, name: str) -> str:

@@ -1,9 +1,10 @@
 // Records as a grid or a table, a page at a time; what is looked for is in the address.
 
 import { ask, choice, count, el, go, link, plural, size } from "./dom.js";
-import { layered, value } from "./drawing.js";
+import { value } from "./drawing.js";
 import { badge, marking } from "./marks.js";
 import { condition } from "./overview.js";
+import { look, named, title } from "./tiles.js";
 
 const PAGES = { grid: 60, table: 30 };
 const LISTS = { finding: "of a finding", duplicates: "duplicates", suspects: "suspected labels", marked: "marked", run: "that judged a run" };
@@ -41,7 +42,7 @@ export async function browse(context) {
     const opens = (record) => ({ d, split, row: record.row, roles: params.roles, from: location.search.slice(1) });
     const page = (number) => go("browse", { ...params, split, start: number || undefined });
     const tiles = found.records.map((record) => ({ record, where: { d, split, row: record.row }, opens: opens(record) }));
-    const list = form === "grid" ? grid(tiles, roles, dataset) : rows(tiles, roles, dataset);
+    const list = form === "grid" ? grid(tiles, roles) : rows(tiles, roles, dataset);
     place.replaceChildren(
       ...[status(found, params, move),
         found.problem ? el("pre", { class: "problem", role: "alert" }, found.problem) : null,
@@ -67,8 +68,6 @@ export function rolesOf(dataset, params) {
   }
   return roles;
 }
-
-export const named = (roles, ...wanted) => Object.keys(roles).filter((name) => wanted.includes(roles[name]));
 
 function toolbar(dataset, params, split, form, move) {
   const features = dataset.features.map((feature) => feature.name);
@@ -112,18 +111,11 @@ function paging(found, start, step, page) {
     el("label", { class: "field" }, el("span", {}, "Go to"), goto));
 }
 
-function title(record, roles) {
-  const [label] = named(roles, "label").map((name) => record.fields[name]).filter(Boolean);
-  return label ? label.text : "";
-}
-
-function grid(tiles, roles, dataset) {
-  const pictures = named(roles, "image");
-  const masks = named(roles, "mask");
+function grid(tiles, roles) {
   return el("ul", { class: "grid" }, tiles.map(({ record, where, opens }) => {
     const name = title(record, roles);
     return el("li", {}, link("record", opens, { class: "tile", "data-row": record.row, "aria-label": `Record ${record.row}${name ? `, ${name}` : ""}${record.problem ? `, ${record.problem}` : ""}` },
-      tile(record, where, pictures, masks, roles),
+      look(record, where, roles),
       el("span", { class: "caption" }, el("span", { class: "name" }, name), el("span", { class: "number" }, count(record.row))),
       predicted(record), badge(record.mark)));
   }));
@@ -136,19 +128,6 @@ function predicted(record) {
   const wrong = said.predicted !== said.label;
   const sure = said.probability === undefined ? "" : ` ${(100 * said.probability).toFixed(0)}%`;
   return el("span", { class: "caption said" }, said.predicted === undefined ? "" : el("span", { class: wrong ? "far" : "good" }, `${typeof said.predicted === "number" ? said.predicted.toPrecision(4) : said.predicted}${sure}`), el("span", { class: "number" }, `loss ${said.loss.toPrecision(3)}`));
-}
-
-function tile(record, where, pictures, masks, roles) {
-  if (record.problem) return el("span", { class: "broken" }, record.problem);
-  const picture = pictures.find((name) => record.fields[name]);
-  if (picture && record.fields[picture].kind === "image") return layered(where, picture, record.fields[picture], record, masks.filter((name) => record.fields[name]), 224);
-  const order = [...pictures, ...named(roles, "frames", "mask", "series", "text", "audio", "tokens", "embedding", "array", "number", "bytes")];
-  const first = order.find((name) => record.fields[name]) || Object.keys(record.fields)[0];
-  if (!first) return el("code", { class: "bytes" }, record.preview || "(empty)");
-  const shown = record.fields[first];
-  if (shown.kind === "audio") return el("span", { class: "text" }, "sound", el("br"), shown.text || "");
-  if (shown.kind === "frames") return value(where, first, { ...shown, count: Math.min(1, shown.count) }, record);
-  return value(where, first, shown, record);
 }
 
 function rows(tiles, roles, dataset) {

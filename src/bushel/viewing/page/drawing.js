@@ -1,6 +1,6 @@
 // What values look like: pictures with boxes and masks, lines, heat maps, histograms.
 
-import { address, el, figure, plural, say } from "./dom.js";
+import { address, count, el, figure, plural, say } from "./dom.js";
 
 const WIDE = 240;
 const HIGH = 72;
@@ -18,19 +18,36 @@ export function histogram(bins, said, { wide = 120, high = 28, kind = "one" } = 
     })));
 }
 
-export function bars(pairs, total, { most = 12, onto } = {}) {
-  const largest = Math.max(...pairs.map(([, value]) => value), 1);
-  const shown = pairs.slice(0, most);
-  const rest = pairs.length - shown.length;
-  return el("ul", { class: "bars" },
-    shown.map(([name, value]) => el("li", {},
-      el("span", { class: "name" }, onto ? onto(name) : name || "(empty)"),
-      el("span", { class: "bar", "aria-hidden": "true" }, el("i", { style: { width: `${(100 * value) / largest}%` } })),
-      el("span", { class: "figure" }, `${figure(value)}${total ? ` (${((100 * value) / total).toFixed(1)}%)` : ""}`))),
-    rest > 0 ? el("li", { class: "quiet" }, `and ${rest} more`) : null);
+/** One column in all splits: a small picture of each, in the same steps, and what they have in common in words. */
+export function distribution(column, splits) {
+  const name = (at) => `${column.name} of ${splits[at].name}`;
+  const pictures = (column.bins || []).map((bins, at) => {
+    const mean = column.means && column.kind !== "counts" ? `, mean ${figure(column.means[at])}` : "";
+    return bins.length > 1 ? histogram(bins, name(at) + mean, { wide: 90, kind: `key${at}` }) : null;
+  });
+  const [have, of] = [column.present.reduce((sum, one) => sum + one, 0), splits.reduce((sum, split) => sum + split.records, 0)];
+  const missing = have < of ? `, missing in ${((100 * (of - have)) / of).toFixed(1)}%` : "";
+  return { pictures, said: `${inWords(column)}${missing}${column.odd ? `, ${count(column.odd)} not finite` : ""}` };
 }
 
-function lines(shown) {
+function inWords(column) {
+  const range = column.low === column.high ? figure(column.low) : `${figure(column.low)} to ${figure(column.high)}`;
+  if (column.kind === "counts") {
+    const values = column.values.slice(0, 4).map((value) => value || "(empty)").join(", ");
+    const more = column.values.length - 4 + column.others;
+    return more > 0 ? `${values} and ${count(more)} more` : values;
+  }
+  if (column.kind === "texts") return column.said;
+  if (column.kind === "widths") return `${range} wide, ${[...new Set(column.heights.map(figure))].join(" to ")} high`;
+  if (column.kind === "values") return range;
+  return column.kind ? `${range} bytes` : "nothing";
+}
+
+/** Which colour is which split. */
+export const legend = (names) => el("p", { class: "legend" }, names.map((name, at) => el("span", { class: `key key${at}` }, name)));
+
+/** A series, or the wave of a sound. */
+export function lines(shown) {
   const span = shown.high - shown.low || 1;
   const paths = shown.lines.map((points, at) => {
     const step = WIDE / Math.max(1, points.length - 1);
@@ -63,14 +80,27 @@ function heat(shown) {
   return el("figure", { class: "plot" }, canvas, el("figcaption", {}, said));
 }
 
-let waiting = new Map();  // pictures that are not asked for yet, by all that they share but the record
+const AT_ONCE = 100;  // pictures of one request
+const waiting = new WeakMap();  // what to ask for, of pictures that are not in sight yet
+const inSight = new IntersectionObserver((entries) => {
+  const wanted = new Map();  // by all that they share but the record
+  for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+    inSight.unobserve(target);
+    const { source, place } = waiting.get(target);
+    wanted.set(source, [...(wanted.get(source) || []), place]);
+  }
+  for (const [source, places] of wanted) {
+    for (let at = 0; at < places.length; at += AT_ONCE) fill(source, places.slice(at, at + AT_ONCE));
+  }
+}, { rootMargin: "300px" });
 
-/** One picture of a record. Those of one view come in one request; if the server refuses one, its tile says why. */
+/** One picture of a record, asked for when it comes near. Those that do so together come in one request; if the server
+    refuses one, its tile says why. */
 function picture({ row, ...where }, name, role, { alt, ...given }) {
   const image = el("img", { alt: alt || name, decoding: "async", class: role });
-  const shared = address("api/pictures", { ...where, feature: name, role, ...given });
-  if (!waiting.size) queueMicrotask(() => { for (const [source, places] of waiting) fill(source, places); waiting = new Map(); });
-  waiting.set(shared, [...(waiting.get(shared) || []), { row, refuse: (why) => refuse(image, name, role, why), image }]);
+  const source = address("api/pictures", { ...where, feature: name, role, ...given });
+  waiting.set(image, { source, place: { row, refuse: (why) => refuse(image, name, role, why), image } });
+  inSight.observe(image);
   return image;
 }
 

@@ -3,7 +3,8 @@
 import { ask, choice, copyable, count, el, go, link, plural, size } from "./dom.js";
 import { value } from "./drawing.js";
 import { markBar, marking } from "./marks.js";
-import { named, rolesOf } from "./browse.js";
+import { rolesOf } from "./browse.js";
+import { named } from "./tiles.js";
 
 const ROLES = ["image", "frames", "mask", "boxes", "keypoints", "label", "text", "tokens", "audio", "series", "embedding", "array", "number", "bytes"];
 
