@@ -359,8 +359,8 @@ def test_a_check_takes_the_path_that_the_design_shows(tmp_path: Path, monkeypatc
     page = (Path(__file__).parents[2] / "docs" / "design.md").read_text()
     steps = page[page.index("**Check.**") : page.index("## 4. ")]
     shown = re.findall(r"`(checking[\w.]+)`", steps)
-    of_child = [name for name in shown if re.search(r"running\.(carriers|batches)\.", name)]
-    assert len(of_child) == 3
+    of_child = [name for name in shown if re.search(r"running\.(carriers|batches|tracing)\.", name)]
+    assert len(of_child) == 4
     with bushel.Writer(tmp_path / "train.tfrecord") as writer:
         writer.write({"x": 1.0})
     script = tmp_path / "train.py"

@@ -245,3 +245,21 @@ def test_build_and_its_plan_say_what_was_taken_for_what(tmp_path: Path) -> None:
         assert "taken for: table (--kind KIND reads another)" in said
         assert "label: 'grade' (it was asked for; --label COL names another), classification" in said
         assert "date or time: 'day' (the schema says so)" in said
+
+
+def test_a_plan_says_of_every_feature_what_the_built_dataset_says(tmp_path: Path) -> None:
+    for number in range(12):
+        folder = tmp_path / "photos" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 6), (number * 20, 0, 0)).save(folder / f"{number}.png")
+    rows = "".join(f"r{number},{number * 0.5},{'ab'[number % 2]}\n" for number in range(40))
+    (tmp_path / "rows.csv").write_text("name,size,label\n" + rows)
+    for name in ("photos", "rows.csv"):
+        planned = bushel.plan(tmp_path / name).account
+        bushel.build(tmp_path / name, tmp_path / f"built-{name}", run=bushel.Run(workers=1))
+        built = bushel.info(tmp_path / f"built-{name}").account
+        assert planned is not None
+        assert built is not None
+        assert {one: role.kind for one, role in planned.roles.items()} == {
+            one: role.kind for one, role in built.roles.items() if one in planned.roles
+        }

@@ -305,6 +305,10 @@ def _joined(text: str) -> str:
     return "\n".join(out)
 
 
+# One by one, two by two because they are alike, or each beside the records that contradict its label.
+Evidence: TypeAlias = Literal["records", "pairs", "neighbours"]
+
+
 @dataclass(frozen=True)
 class Rule:
     """A check by its id, with all that it declares."""
@@ -319,6 +323,7 @@ class Rule:
     silences: tuple[str, ...]  # rules whose findings about the same feature or file add nothing
     measured_by: str | None  # the rule by which a run answers the same question: its own, or another one
     causes: str | None  # a rule whose finding at the same line is a consequence of this one
+    shows: Evidence  # how the records that it names belong together
 
     @property
     def is_seen(self) -> bool:
@@ -383,6 +388,7 @@ def rule(
     silences: tuple[str, ...] = (),
     measured_by: str | None = None,
     causes: str | None = None,
+    shows: Evidence = "records",
 ) -> Callable[[Check], Check]:
     """Make a function a rule: it takes what is checked, and yields findings.
 
@@ -411,6 +417,7 @@ def rule(
             silences=silences,
             measured_by=measured_by,
             causes=causes,
+            shows=shows,
         )
         return check
 

@@ -17,7 +17,7 @@ from bushel.records.files import open_file
 from bushel.records.manifest import Manifest
 from bushel.records.scan import scan
 
-__all__ = ["account_of", "count_levels", "first_samples"]
+__all__ = ["account_of", "count_levels", "first_samples", "key_feature"]
 
 LOOKED_AT = 256  # records
 _MOST_BYTES = 16 << 20  # of them
@@ -42,17 +42,22 @@ def account_of(
     if manifest is not None and manifest.label is not None:
         declared = manifest.label.feature
     source: Mapping[str, Any] = manifest.recipe.get("source", {}) if manifest is not None else {}
-    key = source.get("key")
     return take_account(
         schema or Schema(features={}),
         samples,
         label=label,
         declared=declared,
-        key=source.get("rename", {}).get(key, key) if key else "key" if manifest is not None else None,
+        key=key_feature(source) if manifest is not None else None,
         group=group,
         names=() if source else LABEL_NAMES,
         levels_of=count_levels,
     )
+
+
+def key_feature(source: Mapping[str, Any]) -> str:
+    """The feature that is the key of what is built from a source, by the table of that source."""
+    key = source.get("key")
+    return str(source.get("rename", {}).get(key, key)) if key else "key"
 
 
 def first_samples(paths: Iterable[Path], schema: Schema | None = None) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -30,6 +30,9 @@ from bushel.records.likeness import (
 from bushel.storage import as_path, lines_inside, why_not_inside
 from bushel.viewing.opened import Opened, OpenedSplit
 
+if TYPE_CHECKING:
+    from bushel.checking import Finding
+
 __all__ = ["BackgroundJob", "CheckJob", "DuplicateJob", "Place", "SuspectJob", "quarantined"]
 
 Hashes: TypeAlias = NDArray[np.uint64]
@@ -40,8 +43,6 @@ _GROUPS = 1000  # that are kept
 _SHOWN = 100
 _GROUPS_SHOWN = 3  # of the records that show a finding
 _RECORDS_SHOWN = 6  # of those, where they are one group
-_BY_NEIGHBOURS = "LBL010"
-_PAIRED = {"SPL001", "SPL002", "SPL003", "SPL008", "LBL006"}  # whose records are named two by two: alike
 
 
 class BackgroundJob:
@@ -81,6 +82,13 @@ class BackgroundJob:
         return {"state": self.state, "done": self.done, "of": self.of, "problem": self.problem}
 
 
+def _shows(finding: Finding) -> str:
+    """How the records that a finding names belong together; rules of others are known while a check runs only."""
+    from bushel.checking.findings import all_rules  # which imports every rule
+
+    return next((rule.shows for rule in all_rules() if rule.id == finding.rule), "records")
+
+
 class CheckJob(BackgroundJob):
     """Findings of `bushel check`, the worst first, with the records that they name.
 
@@ -100,7 +108,7 @@ class CheckJob(BackgroundJob):
         opened = self.opened
         files = [str(path) for part in opened.parts.values() for path in part.paths]
         self.findings = check([opened.where] if opened.manifest else files, progress=self.progress).findings
-        if any(finding.rule == _BY_NEIGHBOURS for finding in self.findings):
+        if any(_shows(finding) == "neighbours" for finding in self.findings):
             self.suspects.start()
 
     def places(self, number: int) -> dict[str, list[int]]:
@@ -126,10 +134,10 @@ class CheckJob(BackgroundJob):
 
     def groups(self, number: int) -> list[list[Place]]:
         """The records that show a finding: those that belong together are in one group."""
-        rule, records = self.findings[number].rule, self._records(number)
-        if rule == _BY_NEIGHBOURS and self.suspects.state == "done":
+        shows, records = _shows(self.findings[number]), self._records(number)
+        if shows == "neighbours" and self.suspects.state == "done":
             return self.suspects.groups(_GROUPS_SHOWN) or [records[:_RECORDS_SHOWN]]
-        if rule in _PAIRED:
+        if shows == "pairs":
             return [records[at : at + 2] for at in range(0, len(records), 2)][:_GROUPS_SHOWN]
         return [list(dict.fromkeys(records))[:_RECORDS_SHOWN]] if records else []
 

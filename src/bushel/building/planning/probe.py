@@ -25,7 +25,7 @@ from bushel.data.schema import Feature, Schema
 from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError, FileProblem, reason_of
 from bushel.parallel import map_in_threads, own_seconds
-from bushel.records.record_roles import count_levels
+from bushel.records.record_roles import count_levels, key_feature
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.storage.file_kinds import Compression
 from bushel.transforms import Transform
@@ -121,7 +121,13 @@ def _account(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Bloc
             looked_at.append(sample_at(block.columns, schema.features, row))
     label = encoder.labels.feature if encoder.labels is not None else None
     return take_account(
-        schema, looked_at, declared=label, declared_by=given.label_by, names=["label"], levels_of=count_levels
+        schema,
+        looked_at,
+        declared=label,
+        declared_by=given.label_by,
+        key=key_feature(given.source.describe()),
+        names=["label"],
+        levels_of=count_levels,
     )
 
 

@@ -262,7 +262,7 @@ def imbalanced_classes(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("LBL006", "same-content-two-labels", severity="warning", needs="contents")
+@rule("LBL006", "same-content-two-labels", severity="warning", needs="contents", shows="pairs")
 def same_content_two_labels(data: Data) -> Iterator[Finding]:
     """Records with the same content and different labels.
 

@@ -188,7 +188,14 @@ def _count_votes(data: Data) -> Judged | None:
     return Judged(sample, labels, count_votes(scaled(blocks.values()), codes.astype(np.int64), sample.files))
 
 
-@rule("LBL010", "neighbours-contradict-label", severity="warning", needs=("values", "neighbours"), when=())
+@rule(
+    "LBL010",
+    "neighbours-contradict-label",
+    severity="warning",
+    needs=("values", "neighbours"),
+    when=(),
+    shows="neighbours",
+)
 def neighbours_contradict_label(data: Data) -> Iterator[Finding]:
     """Records whose nearest neighbours nearly all have one other label, in classes that neighbours predict well.
 

@@ -21,7 +21,7 @@ DRIFT = 0.15
 SHIFT = 0.5  # of a standard deviation
 
 
-@rule("SPL001", "duplicate-across-splits", needs="contents")
+@rule("SPL001", "duplicate-across-splits", needs="contents", shows="pairs")
 def duplicate_across_splits(data: Data) -> Iterator[Finding]:
     """Records of one split whose content is in another split too.
 
@@ -58,7 +58,7 @@ def _without(data: Data) -> str:
     return f"; compared without {said}{more}" if names else ""
 
 
-@rule("SPL002", "near-duplicate-image-across-splits", severity="warning", needs="near_images")
+@rule("SPL002", "near-duplicate-image-across-splits", severity="warning", needs="near_images", shows="pairs")
 def near_duplicate_image_across_splits(data: Data) -> Iterator[Finding]:
     """Images of two splits that look the same: resized, encoded again, or frames of one video.
 
@@ -89,7 +89,7 @@ def near_duplicate_image_across_splits(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("SPL003", "near-duplicate-text-across-splits", severity="warning", needs="near_texts")
+@rule("SPL003", "near-duplicate-text-across-splits", severity="warning", needs="near_texts", shows="pairs")
 def near_duplicate_text_across_splits(data: Data) -> Iterator[Finding]:
     """Texts of two splits that share nearly all their phrases.
 
@@ -303,7 +303,7 @@ def normalised_by_its_own_statistics(data: Data) -> Iterator[Finding]:
                 )
 
 
-@rule("SPL008", "duplicate-within-split", severity="info", needs="contents")
+@rule("SPL008", "duplicate-within-split", severity="info", needs="contents", shows="pairs")
 def duplicate_within_split(data: Data) -> Iterator[Finding]:
     """Records whose content occurs more than once in one split.
 
