@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,10 +22,11 @@ from pages import PAGES, ROOT, blocks_of
 
 # Where the types of another library are wrong about itself: what the page does with it runs, and the page is right.
 THEIRS = {
-    "coming_from_hugging_face": "datasets says that a row is a list",
-    "how_do_i": "keras says that a model which it loads may be None",
-    "serving": "keras says that a model which it loads may be None",
-    "tfds": "tensorflow_datasets says that features have no names",
+    "coming_from_hugging_face": r"__getitem__",  # datasets says that a row is a list
+    "how_do_i": r'"fit"',  # keras says that a model which it loads may be None
+    "serving": r"callable|called",  # the same
+    "tensorflow": r"save_freq",  # keras says that it is a text, and takes numbers
+    "tfds": r"TopLevelFeature|FeatureConnector|subscriptable|positional",  # it says that features have no names
 }
 
 
@@ -75,7 +77,8 @@ def pyright_errors(folder: Path) -> Iterator[str]:
         return
     for one in found:
         page = Path(one["file"]).stem.removeprefix("page_")
-        if one["severity"] == "error" and page not in THEIRS:
+        is_theirs = page in THEIRS and re.search(THEIRS[page], one["message"]) is not None
+        if one["severity"] == "error" and not is_theirs:
             yield f"page_{page}.py:{one['range']['start']['line'] + 1}: pyright: {one['message']}"
 
 
